@@ -1,0 +1,1 @@
+"""Pure decision logic: forecasts, pressure, scores, policies. No I/O, no clock."""

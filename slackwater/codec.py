@@ -1,0 +1,120 @@
+"""Bytes to events and back: one event, or newline-delimited JSON, in a Kafka message."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from slackwater.errors import EventError
+from slackwater.events import SCHEMA_VERSION, Event
+from slackwater.topics import Topic
+
+MAX_LINE_BYTES = 1 << 20
+
+_encoder = msgspec.json.Encoder()
+_any_decoder = msgspec.json.Decoder()
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """One line that is not an event of its topic: its raw bytes and why."""
+
+    raw: bytes
+    error: str
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What one Kafka message held.
+
+    Attributes:
+        events: the events, in the order of their lines.
+        bad: the lines that could not be read.
+        extras: index into `events` -> the unknown fields of that event, for the run log to keep.
+    """
+
+    events: list[Any] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    extras: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+def encode(event: msgspec.Struct) -> bytes:
+    """One event as one line of JSON, without the newline."""
+    return _encoder.encode(event)
+
+
+def encode_lines(batch: Iterable[msgspec.Struct]) -> bytes:
+    """Several events as newline-delimited JSON (a micro-batch)."""
+    return _encoder.encode_lines(list(batch))
+
+
+def decode_event(topic: Topic, line: bytes) -> Event:
+    """Read one event of a topic; raises `EventError` with the reason."""
+    return Codec(topic).decode_line(line)
+
+
+class Codec:
+    """Decoder for the messages of one topic.
+
+    A micro-batch is decoded in one call; only when that fails, or when it holds something beyond
+    the schema, are its lines looked at one by one.
+    """
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(topic.types)
+
+    def decode(self, raw: bytes | None) -> Decoded:
+        """Read a Kafka message's value; never raises, whatever the bytes are."""
+        if not raw:
+            return Decoded(bad=[BadLine(raw or b"", "the message is empty")])
+        try:
+            batch = self._decoder.decode_lines(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return self._decode_each(raw)
+        if any(event.v > SCHEMA_VERSION for event in batch) or not _is_canonical(batch, raw):
+            return self._decode_each(raw)
+        return Decoded(events=batch)
+
+    def decode_line(self, line: bytes) -> Event:
+        """Read one line; raises `EventError` with the reason."""
+        if len(line) > MAX_LINE_BYTES:
+            msg = f"a line of {len(line)} bytes; at most {MAX_LINE_BYTES} are read"
+            raise EventError(msg)
+        try:
+            event: Event = self._decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise EventError(str(error) or type(error).__name__) from None
+        if event.v > SCHEMA_VERSION:
+            msg = f"schema version {event.v}; this reader knows up to {SCHEMA_VERSION}"
+            raise EventError(msg)
+        return event
+
+    def _decode_each(self, raw: bytes) -> Decoded:
+        decoded = Decoded()
+        for line in raw.split(b"\n"):
+            if not line.strip():
+                continue
+            try:
+                event = self.decode_line(line)
+            except EventError as error:
+                decoded.bad.append(BadLine(line, str(error)))
+                continue
+            extra = _unknown_fields(event, line)
+            if extra:
+                decoded.extras[len(decoded.events)] = extra
+            decoded.events.append(event)
+        if not decoded.events and not decoded.bad:
+            decoded.bad.append(BadLine(raw, "the message is empty"))
+        return decoded
+
+
+def _is_canonical(batch: Sequence[msgspec.Struct], raw: bytes) -> bool:
+    """True when re-encoding gives the same bytes: then there can be no unknown field."""
+    return _encoder.encode_lines(batch).rstrip(b"\n") == raw.rstrip(b"\n")
+
+
+def _unknown_fields(event: Event, line: bytes) -> dict[str, Any]:
+    known = event.__struct_fields__
+    return {k: v for k, v in _any_decoder.decode(line).items() if k not in known and k != "type"}

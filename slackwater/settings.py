@@ -1,0 +1,77 @@
+"""What every process of a run shares: where the broker is, what the topics and the run are called."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from slackwater.errors import InputError
+
+BOOTSTRAP_ENV = "KAFKA_BOOTSTRAP_SERVERS"
+PREFIX_ENV = "SLACKWATER_TOPIC_PREFIX"
+RUN_ID_ENV = "SLACKWATER_RUN_ID"
+GROUP_ENV = "SLACKWATER_GROUP"
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings shared by all parts of one run.
+
+    Attributes:
+        bootstrap: Kafka bootstrap servers, `HOST:PORT[,HOST:PORT...]`.
+        prefix: what topic names start with.
+        run_id: carried by every event of the run.
+        group: the merge group.
+    """
+
+    bootstrap: str
+    prefix: str = "slackwater"
+    run_id: str = "live"
+    group: str = "default"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ, **given: str | None) -> "RunSettings":
+        """Explicit values first, then the environment, then the defaults.
+
+        Raises `InputError` when no broker is named or its address is not HOST:PORT.
+        """
+        names = {
+            "bootstrap": BOOTSTRAP_ENV,
+            "prefix": PREFIX_ENV,
+            "run_id": RUN_ID_ENV,
+            "group": GROUP_ENV,
+        }
+        values = {k: given.get(k) or env.get(v) for k, v in names.items()}
+        found = {k: v for k, v in values.items() if v}
+        if "bootstrap" not in found:
+            msg = f"no Kafka broker is named; give --kafka HOST:PORT or set {BOOTSTRAP_ENV}"
+            raise InputError(msg)
+        return cls(**{**found, "bootstrap": check_bootstrap(found["bootstrap"])})
+
+
+def check_bootstrap(text: str) -> str:
+    """Return `text` when it is HOST:PORT[,HOST:PORT...]; raises `InputError` otherwise."""
+    for part in text.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+            msg = (
+                f"{part.strip()!r} is not a broker address; it must be HOST:PORT "
+                "with a port from 1 to 65535, such as localhost:9092"
+            )
+            raise InputError(msg)
+    return text
+
+
+def strict(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Build a settings struct from plain values; an unknown key or a wrong type is an error.
+
+    `where` names the source (a file, an option) in the `InputError`.
+    """
+    try:
+        return msgspec.convert(dict(values), kind)
+    except msgspec.ValidationError as error:
+        allowed = ", ".join(kind.__struct_fields__)
+        msg = f"{where}: {error}; known settings: {allowed}"
+        raise InputError(msg) from None

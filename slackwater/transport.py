@@ -1,0 +1,191 @@
+"""Kafka at the edges: topics, a micro-batching producer and a plain reader, by kafka-python."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from slackwater.codec import encode_lines
+from slackwater.errors import BrokerError
+from slackwater.topics import ALL_TOPICS, REQUESTS, Topic
+
+BATCH_EVENTS = 256
+BATCH_WAIT_S = 0.05
+FETCH_WAIT_MS = 10
+DELIVERY_TIMEOUT_MS = 30_000
+
+# Unreachable brokers are reported once, by the caller, with what to do.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def wait_for_broker(bootstrap: str, timeout_s: float = 10.0) -> None:
+    """Return once the broker answers a metadata request; raises `BrokerError` after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=1000)
+            admin.close()
+            return
+        except (KafkaError, OSError, ValueError) as error:
+            if time.monotonic() > deadline:
+                msg = (
+                    f"no Kafka broker answers at {bootstrap} within {timeout_s:g} s "
+                    f"({type(error).__name__}); start it, or correct --kafka"
+                )
+                raise BrokerError(msg) from None
+            time.sleep(0.1)
+
+
+def make_topics(bootstrap: str, prefix: str = "slackwater", partitions: int = 4) -> None:
+    """Create the topics that do not exist yet.
+
+    `requests` gets `partitions`, so that counting scales; every other topic gets one, which keeps
+    its events in one order. Raises `BrokerError`.
+    """
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        for topic in ALL_TOPICS:
+            count = partitions if topic is REQUESTS else 1
+            try:
+                admin.create_topics([NewTopic(topic.name(prefix), count, 1)])
+            except TopicAlreadyExistsError:
+                continue
+    except KafkaError as error:
+        msg = f"could not create topics at {bootstrap}: {error}"
+        raise BrokerError(msg) from error
+    finally:
+        admin.close()
+
+
+class BatchProducer:
+    """Sends events as newline-delimited JSON, up to 256 of one key in a message.
+
+    Nothing runs in the background but kafka-python's sender thread: call `poll` at least every
+    50 ms, it sends what has waited long enough. `acked` and `failed` count events, so a caller
+    can say what was lost.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        prefix: str = "slackwater",
+        *,
+        batch_events: int = BATCH_EVENTS,
+        batch_wait_s: float = BATCH_WAIT_S,
+        monotonic: Callable[[], float] = time.monotonic,
+        **kafka: Any,
+    ) -> None:
+        try:
+            self._producer = KafkaProducer(
+                bootstrap_servers=bootstrap,
+                acks="all",
+                linger_ms=0,
+                compression_type=kafka.pop("compression_type", "gzip"),
+                delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+                **kafka,
+            )
+        except (KafkaError, ValueError, OSError) as error:
+            msg = f"no Kafka broker answers at {bootstrap}; start it, or correct the address"
+            raise BrokerError(msg) from error
+        self._prefix = prefix
+        self._batch_events = batch_events
+        self._batch_wait_s = batch_wait_s
+        self._monotonic = monotonic
+        self._waiting: dict[tuple[Topic, str], list[msgspec.Struct]] = {}
+        self._oldest: float | None = None
+        self.sent = 0
+        self.acked = 0
+        self.failed = 0
+
+    def send(self, topic: Topic, key: str, event: msgspec.Struct) -> None:
+        """Add one event to the micro-batch of its key."""
+        batch = self._waiting.setdefault((topic, key), [])
+        batch.append(event)
+        if self._oldest is None:
+            self._oldest = self._monotonic()
+        if len(batch) >= self._batch_events:
+            del self._waiting[(topic, key)]
+            self._send_batch(topic, key, batch)
+
+    def poll(self) -> None:
+        """Send the micro-batches that have waited for `batch_wait_s`."""
+        if self._oldest is not None and self._monotonic() - self._oldest >= self._batch_wait_s:
+            self.push()
+
+    def push(self) -> None:
+        """Send every micro-batch now, without waiting for acknowledgement."""
+        waiting, self._waiting = self._waiting, {}
+        self._oldest = None
+        for (topic, key), batch in waiting.items():
+            self._send_batch(topic, key, batch)
+
+    def flush(self, timeout_s: float = 30.0) -> bool:
+        """Send all and wait for acknowledgement; True when every event sent so far was acked."""
+        self.push()
+        try:
+            self._producer.flush(timeout=timeout_s)
+        except KafkaError:
+            return False
+        return self.acked == self.sent
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Flush and stop the sender thread."""
+        self.flush(timeout_s)
+        self._producer.close(timeout=timeout_s)
+
+    def _send_batch(self, topic: Topic, key: str, batch: list[msgspec.Struct]) -> None:
+        count = len(batch)
+        self.sent += count
+        future = self._producer.send(
+            topic.name(self._prefix), key=key.encode(), value=encode_lines(batch)
+        )
+        future.add_callback(self._on_ack, count)
+        future.add_errback(self._on_error, count)
+
+    def _on_ack(self, count: int, _metadata: object) -> None:
+        self.acked += count
+
+    def _on_error(self, count: int, _error: object) -> None:
+        self.failed += count
+
+
+def reader(
+    bootstrap: str, topics: Iterable[Topic], prefix: str = "slackwater", *, from_start: bool = False
+) -> KafkaConsumer:
+    """A consumer outside any group, on all partitions of `topics`, at their end or start.
+
+    Raises `BrokerError` when the broker or a topic is not there.
+    """
+    try:
+        consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=None,
+            enable_auto_commit=False,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+            auto_offset_reset="earliest",
+        )
+    except (KafkaError, ValueError, OSError) as error:
+        msg = f"no Kafka broker answers at {bootstrap}; start it, or correct the address"
+        raise BrokerError(msg) from error
+    assigned = []
+    for topic in topics:
+        name = topic.name(prefix)
+        found = consumer.partitions_for_topic(name)
+        if not found:
+            consumer.close()
+            msg = f"topic {name} is not on {bootstrap}; make the topics first"
+            raise BrokerError(msg)
+        assigned += [TopicPartition(name, p) for p in sorted(found)]
+    consumer.assign(assigned)
+    if from_start:
+        consumer.seek_to_beginning()
+    else:
+        consumer.seek_to_end()
+        for partition in assigned:
+            consumer.position(partition)
+    return consumer

@@ -1,0 +1,1 @@
+"""The DiLoCo learner in torch, and adapters for trainers that exist."""
