@@ -1,4 +1,4 @@
-"""What every process of a run shares: where the broker is, what the topics and the run are called."""
+"""What every process of a run shares: the broker, the names of topics, run and merge group."""
 
 import os
 from collections.abc import Mapping

@@ -26,19 +26,23 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 def wait_for_broker(bootstrap: str, timeout_s: float = 10.0) -> None:
     """Return once the broker answers a metadata request; raises `BrokerError` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=1000)
-            admin.close()
-            return
-        except (KafkaError, OSError, ValueError) as error:
-            if time.monotonic() > deadline:
-                msg = (
-                    f"no Kafka broker answers at {bootstrap} within {timeout_s:g} s "
-                    f"({type(error).__name__}); start it, or correct --kafka"
-                )
-                raise BrokerError(msg) from None
-            time.sleep(0.1)
+    while not _answers(bootstrap):
+        if time.monotonic() > deadline:
+            msg = (
+                f"no Kafka broker answers at {bootstrap} within {timeout_s:g} s; "
+                "start it, or correct --kafka"
+            )
+            raise BrokerError(msg)
+        time.sleep(0.1)
+
+
+def _answers(bootstrap: str) -> bool:
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=1000)
+    except (KafkaError, OSError, ValueError):
+        return False
+    admin.close()
+    return True
 
 
 def make_topics(bootstrap: str, prefix: str = "slackwater", partitions: int = 4) -> None:
