@@ -1,7 +1,7 @@
 """The embedded broker: a Tansu process on a free loopback port, for machines without Kafka.
 
-It keeps its log in memory: throw-away transport, never the durable store. It ends with its
-parent's `stop`, and no client needs to know that it is not a cluster.
+It keeps its log in memory: throw-away transport, never the durable store. It ends with `stop`, or
+with the thread that started it (see `leash`), and no client needs to know that it is no cluster.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from slackwater.errors import BrokerError, InputError
+from slackwater.leash import leashed
 from slackwater.transport import wait_for_broker
 
 STOP_TIMEOUT_S = 2.0
@@ -64,7 +65,7 @@ class EmbeddedBroker:
         with contextlib.ExitStack() as stack:
             out = stack.enter_context(self.log_path.open("wb")) if self.log_path else None
             self._process = subprocess.Popen(
-                command,
+                leashed(command),
                 stdin=subprocess.DEVNULL,
                 stdout=out or subprocess.DEVNULL,
                 stderr=subprocess.STDOUT,

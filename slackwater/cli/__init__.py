@@ -8,7 +8,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; a `SlackwaterError` becomes one line on stderr and its exit code."""
+    """Run the command line; what a user can cause becomes one line on stderr and an exit code."""
     try:
         sys.exit(_run())
     except SlackwaterError as error:
@@ -21,8 +21,28 @@ def main() -> None:
 
 def _run() -> int:
     try:
+        import typer
+
         from slackwater.cli.app import app
     except ModuleNotFoundError as error:
         msg = f"the command line needs {error.name}; pip install 'slackwater[cli]'"
         raise InputError(msg) from None
-    return app(standalone_mode=False) or 0
+    try:
+        return app(standalone_mode=False, prog_name="slackwater") or 0
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        raise _usage_error(error) from None
+
+
+def _usage_error(error: Exception) -> Exception:
+    """The one line for a wrong option or command; any other exception as it is."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        return error
+    message = format_message()
+    if not message:  # No command given: the help has been printed and says all.
+        sys.exit(InputError.exit_code)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "slackwater"
+    return InputError(f"{message.rstrip('.')}; see {path} --help")

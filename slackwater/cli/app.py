@@ -1,10 +1,29 @@
 """The table of commands. A command's module is imported when it runs, never for another's sake."""
 
+from typing import Annotated
+
 import typer
+
+from slackwater import __version__
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="Decide when DiLoCo learners may merge beside live traffic, and prove it was worth it.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slackwater {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def slackwater(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    """Decide when DiLoCo learners may merge beside live traffic, and prove it was worth it."""
