@@ -1,0 +1,56 @@
+# Every target sets up what it needs: a clean clone and Python 3.11 are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS ?=
+QUICK := not slow and not vllm and not browser
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-slow lint format testbed bench-pipeline schema lock clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+setup: $(READY) ## make .venv from the lock files (quick when nothing has changed)
+
+$(READY): requirements.lock requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Slackwater needs Python 3.11 or newer, and $(PYTHON) is not that:" \
+	    "make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -r requirements.lock -r requirements-dev.lock
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --no-index -e .
+	@touch $@
+
+test: lint ## what CI runs: lint, types and every test that is not slow
+	$(BIN)/pytest -m "$(QUICK)" $(ARGS)
+
+test-slow: $(READY) ## the tests that take over 20 seconds each
+	$(BIN)/pytest -m "slow and not vllm and not browser" $(ARGS)
+
+lint: $(READY) ## ruff, its formatter and mypy --strict
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(READY) ## rewrite the code as ruff wants it
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+testbed: $(READY) ## the whole live run on this machine; ARGS="--duration 90"
+	$(BIN)/slackwater testbed $(ARGS)
+
+bench-pipeline: $(READY) ## requests/s from the producer to the run log
+	$(BIN)/python -m bench.pipeline $(ARGS)
+
+schema: $(READY) ## write docs/schema from the event types
+	$(BIN)/slackwater schema --write docs/schema
+
+lock: $(READY) ## resolve the lock files again, keeping the pins that fit (UPGRADE=1: newest)
+	$(BIN)/python deploy/lock.py
+
+clean: ## remove .venv and all caches; runs/ stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
