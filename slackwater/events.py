@@ -17,11 +17,21 @@ SCHEMA_VERSION = 1
 MIN_TIME_US = 946_684_800_000_000
 MAX_TIME_US = 4_102_444_800_000_000
 
+
+def about(text: str) -> Meta:
+    """What a field means, for whoever reads the schema."""
+    return Meta(description=text)
+
+
+# What a signed 64-bit column of the run log can hold.
+MAX_COUNT = (1 << 63) - 1
+
 TimeUs = Annotated[
     int, Meta(ge=MIN_TIME_US, lt=MAX_TIME_US, description="microseconds since the Unix epoch")
 ]
 Seconds = Annotated[float, Meta(ge=0, description="seconds")]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -29,9 +39,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """What every event carries."""
 
-    v: Annotated[int, Meta(ge=1)] = SCHEMA_VERSION
-    run_id: Name
-    at_us: TimeUs
+    v: Annotated[int, Meta(ge=1), about("version of the schema; a reader refuses newer ones")] = (
+        SCHEMA_VERSION
+    )
+    run_id: Annotated[Name, about("the run that the event belongs to")]
+    at_us: Annotated[TimeUs, about("when the event could first be observed at its source")]
 
 
 class Request(Event, frozen=True, kw_only=True, tag="request"):
@@ -41,52 +53,58 @@ class Request(Event, frozen=True, kw_only=True, tag="request"):
     A request that did not end well has no latency figures.
     """
 
-    sidecar: Name
-    id: Name
-    tenant: Name | None = None
-    arrival_us: TimeUs
-    status: Literal["ok", "aborted", "timeout", "error"]
-    ttft_s: Seconds | None = None
-    e2e_s: Seconds | None = None
-    queue_s: Seconds | None = None
-    prefill_s: Seconds | None = None
-    decode_s: Seconds | None = None
-    prompt_tokens: Count | None = None
-    output_tokens: Count | None = None
+    sidecar: Annotated[Name, about("the server that answered")]
+    id: Annotated[Name, about("the request's id at the server")]
+    tenant: Annotated[Name | None, about("who asked, where known")] = None
+    arrival_us: Annotated[TimeUs, about("when the request reached the server")]
+    status: Annotated[
+        Literal["ok", "aborted", "timeout", "error"], about("how it ended; only `ok` has latencies")
+    ]
+    ttft_s: Annotated[Seconds | None, about("arrival to first token")] = None
+    e2e_s: Annotated[Seconds | None, about("arrival to the last token")] = None
+    queue_s: Annotated[Seconds | None, about("arrival to scheduling")] = None
+    prefill_s: Annotated[Seconds | None, about("scheduling to first token")] = None
+    decode_s: Annotated[Seconds | None, about("first to last token")] = None
+    prompt_tokens: Annotated[Count | None, about("tokens in")] = None
+    output_tokens: Annotated[Count | None, about("tokens out")] = None
 
 
 class Load(Event, frozen=True, kw_only=True, tag="load"):
     """A periodic sample of one sidecar; also the sign that it is alive."""
 
-    sidecar: Name
-    running: Count
-    waiting: Count
-    kv_cache_use: Share | None = None
-    seq: Count | None = None
-    dropped: Count | None = None
+    sidecar: Annotated[Name, about("the server sampled")]
+    running: Annotated[Count, about("requests being served")]
+    waiting: Annotated[Count, about("requests in the queue")]
+    kv_cache_use: Annotated[Share | None, about("share of the KV cache in use")] = None
+    seq: Annotated[
+        Count | None, about("number of this sample in its source's stream, to see gaps")
+    ] = None
+    dropped: Annotated[Count | None, about("events that the source has dropped so far")] = None
 
 
 class Step(Event, frozen=True, kw_only=True, tag="step"):
     """One inner step of one learner, at the moment it ended."""
 
-    learner: Name
-    step: Count
-    loss: float | None = None
-    tokens: Count = 0
-    step_time_s: Seconds | None = None
-    update_norm: Annotated[float, Meta(ge=0)] | None = None
-    steps_since_merge: Count
-    tokens_since_merge: Count = 0
-    network_pressure: Share | None = None
-    checkpoint_pressure: Share | None = None
-    memory_pressure: Share | None = None
+    learner: Annotated[Name, about("the learner")]
+    step: Annotated[Count, about("inner steps done since the run began")]
+    loss: Annotated[float | None, about("training loss of the step")] = None
+    tokens: Annotated[Count, about("tokens in the step")] = 0
+    step_time_s: Annotated[Seconds | None, about("time the step took")] = None
+    update_norm: Annotated[
+        NotNegative | None, about("norm of the step's change of the weights")
+    ] = None
+    steps_since_merge: Annotated[Count, about("inner steps since the last merge")]
+    tokens_since_merge: Annotated[Count, about("tokens since the last merge")] = 0
+    network_pressure: Annotated[Share | None, about("how busy the network is")] = None
+    checkpoint_pressure: Annotated[Share | None, about("how busy checkpoint storage is")] = None
+    memory_pressure: Annotated[Share | None, about("how full memory is")] = None
 
 
 class Heartbeat(Event, frozen=True, kw_only=True, tag="heartbeat"):
     """A learner is alive and has nothing else to say; `final` when it leaves for good."""
 
-    learner: Name
-    final: bool = False
+    learner: Annotated[Name, about("the learner")]
+    final: Annotated[bool, about("true when it leaves for good")] = False
 
 
 class BinRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,18 +115,20 @@ class BinRow(msgspec.Struct, frozen=True, kw_only=True):
     ended after it. Without a sample these are `None`.
     """
 
-    sidecar: Name
-    start_us: TimeUs
-    finished: Count
-    failed: Count = 0
-    prompt_tokens: Count = 0
-    output_tokens: Count = 0
-    e2e_sum_s: Seconds = 0.0
-    samples: Count = 0
-    in_system: Count | None = None
-    sample_us: TimeUs | None = None
-    finished_after_sample: Count | None = None
-    late: Count = 0
+    sidecar: Annotated[Name, about("the server counted")]
+    start_us: Annotated[TimeUs, about("start of the bin")]
+    finished: Annotated[Count, about("requests that ended well")]
+    failed: Annotated[Count, about("requests that ended otherwise")] = 0
+    prompt_tokens: Annotated[Count, about("tokens in of the finished")] = 0
+    output_tokens: Annotated[Count, about("tokens out of the finished")] = 0
+    e2e_sum_s: Annotated[Seconds, about("sum of end-to-end latencies of the finished")] = 0.0
+    samples: Annotated[Count, about("load samples in the bin")] = 0
+    in_system: Annotated[Count | None, about("running + waiting at the last sample")] = None
+    sample_us: Annotated[TimeUs | None, about("when the last sample was taken")] = None
+    finished_after_sample: Annotated[
+        Count | None, about("requests that ended after the last sample")
+    ] = None
+    late: Annotated[Count, about("events that came after the bin had closed")] = 0
 
 
 class Bins(Event, frozen=True, kw_only=True, tag="bins"):
@@ -118,12 +138,14 @@ class Bins(Event, frozen=True, kw_only=True, tag="bins"):
     a sidecar in `silent` sent nothing for so long that time went on without it.
     """
 
-    group: Name
-    partition: Count
-    bin_s: Seconds
-    watermarks_us: dict[str, int]
-    silent: list[str] = []
-    rows: list[BinRow] = []
+    group: Annotated[Name, about("the merge group")]
+    partition: Annotated[Count, about("the requests partition counted")]
+    bin_s: Annotated[Seconds, about("width of a bin")]
+    watermarks_us: Annotated[
+        dict[str, int], about("sidecar to the time up to which its bins are complete")
+    ]
+    silent: Annotated[list[str], about("sidecars that time went on without")] = []
+    rows: Annotated[list[BinRow], about("the bins that closed")] = []
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,77 +154,77 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     `overlap` is the expected overlap cost in requests, `overlap_sd` its standard deviation.
     """
 
-    first_us: TimeUs
-    step_s: Seconds
-    overlap: list[float]
-    overlap_sd: list[float]
+    first_us: Annotated[TimeUs, about("start of the first window")]
+    step_s: Annotated[Seconds, about("distance from one start to the next")]
+    overlap: Annotated[list[float], about("expected overlap cost of each window, in requests")]
+    overlap_sd: Annotated[list[float], about("standard deviation of each expected overlap cost")]
 
 
 class Decision(Event, frozen=True, kw_only=True, tag="decision"):
     """One tick of one policy: all it saw and what it chose. `at_us` is the tick's event time."""
 
-    group: Name
-    policy: Name
-    active: bool
-    action: Literal["merge", "wait"]
-    reason: Name
-    merge_id: Name | None = None
-    at_step: Count | None = None
-    step: Count | None = None
-    gap_steps: Count | None = None
-    gap_s: Seconds | None = None
-    step_time_s: Seconds | None = None
-    window_s: Seconds
-    learners: Count
-    rate_per_s: Annotated[float, Meta(ge=0)] | None = None
-    rate_sd: Annotated[float, Meta(ge=0)] | None = None
-    in_flight: Annotated[float, Meta(ge=0)] | None = None
-    signal_age_s: Seconds | None = None
-    stale: list[str] = []
-    score: float | None = None
-    threshold: float | None = None
-    terms: dict[str, float] = {}
-    candidates: Candidates | None = None
+    group: Annotated[Name, about("the merge group")]
+    policy: Annotated[Name, about("the policy that decided")]
+    active: Annotated[bool, about("true when its choice is acted on, false for a shadow")]
+    action: Annotated[Literal["merge", "wait"], about("what it chose")]
+    reason: Annotated[Name, about("why it chose that")]
+    merge_id: Annotated[Name | None, about("the merge that it commands")] = None
+    at_step: Annotated[Count | None, about("the inner step at which learners shall merge")] = None
+    step: Annotated[Count | None, about("largest inner step reported")] = None
+    gap_steps: Annotated[Count | None, about("inner steps since the last merge")] = None
+    gap_s: Annotated[Seconds | None, about("time since the last merge")] = None
+    step_time_s: Annotated[Seconds | None, about("measured time of an inner step")] = None
+    window_s: Annotated[Seconds, about("expected length of the window")]
+    learners: Annotated[Count, about("learners that take part")]
+    rate_per_s: Annotated[NotNegative | None, about("forecast request rate")] = None
+    rate_sd: Annotated[NotNegative | None, about("standard deviation of the forecast rate")] = None
+    in_flight: Annotated[NotNegative | None, about("requests in the system")] = None
+    signal_age_s: Annotated[Seconds | None, about("age of the oldest signal used")] = None
+    stale: Annotated[list[str], about("sidecars and learners whose signal is stale")] = []
+    score: Annotated[float | None, about("the score that is compared")] = None
+    threshold: Annotated[float | None, about("what the score is compared with")] = None
+    terms: Annotated[dict[str, float], about("the terms that the score is the sum of")] = {}
+    candidates: Annotated[Candidates | None, about("the windows that were weighed")] = None
 
 
 class MergeCommand(Event, frozen=True, kw_only=True, tag="merge"):
     """Merge when your own step counter reaches `at_step`; worthless after `deadline_us`."""
 
-    group: Name
-    merge_id: Name
-    at_step: Count
-    deadline_us: TimeUs
-    window_s: Seconds
-    reason: Name
-    participants: list[str]
+    group: Annotated[Name, about("the merge group")]
+    merge_id: Annotated[Name, about("names the merge")]
+    at_step: Annotated[Count, about("merge when your own step counter reaches it")]
+    deadline_us: Annotated[TimeUs, about("the command is worthless after it")]
+    window_s: Annotated[Seconds, about("expected length of the window")]
+    reason: Annotated[Name, about("why now")]
+    participants: Annotated[list[str], about("the learners that shall take part")]
 
 
 class Pause(Event, frozen=True, kw_only=True, tag="pause"):
     """A person asks for no merges but those that H_max forces."""
 
-    group: Name
+    group: Annotated[Name, about("the merge group")]
 
 
 class Resume(Event, frozen=True, kw_only=True, tag="resume"):
     """A person ends a pause."""
 
-    group: Name
+    group: Annotated[Name, about("the merge group")]
 
 
 class MergeNow(Event, frozen=True, kw_only=True, tag="merge_now"):
     """A person asks for a merge at the first step the learners can reach, H_min permitting."""
 
-    group: Name
+    group: Annotated[Name, about("the merge group")]
 
 
 class MergeReport(Event, frozen=True, kw_only=True):
     """What one learner did about one merge; the subtypes are its phases."""
 
-    group: Name
-    learner: Name
-    merge_id: Name
-    step: Count
-    reason: Name | None = None
+    group: Annotated[Name, about("the merge group")]
+    learner: Annotated[Name, about("the learner that reports")]
+    merge_id: Annotated[Name, about("the merge")]
+    step: Annotated[Count, about("the learner's inner step")]
+    reason: Annotated[Name | None, about("why, where the phase needs one")] = None
 
 
 class Accepted(MergeReport, frozen=True, kw_only=True, tag="accepted"):
@@ -220,13 +242,15 @@ class Finished(MergeReport, frozen=True, kw_only=True, tag="finished"):
     global weights after the outer step and is equal on all learners.
     """
 
-    seconds: Seconds
-    exchange_s: Seconds | None = None
-    checkpoint_s: Seconds | None = None
-    bytes_exchanged: Count
-    checkpoint_bytes: Count | None = None
-    parameters: Count | None = None
-    digest: Name | None = None
+    seconds: Annotated[Seconds, about("length of the window")]
+    exchange_s: Annotated[Seconds | None, about("time in the all-reduce")] = None
+    checkpoint_s: Annotated[Seconds | None, about("time to write and sync the checkpoint")] = None
+    bytes_exchanged: Annotated[Count, about("payload that this learner put into the all-reduce")]
+    checkpoint_bytes: Annotated[Count | None, about("size of the checkpoint")] = None
+    parameters: Annotated[Count | None, about("the model's parameter count")] = None
+    digest: Annotated[Name | None, about("digest of the global weights after the outer step")] = (
+        None
+    )
 
 
 class Skipped(MergeReport, frozen=True, kw_only=True, tag="skipped"):
@@ -236,11 +260,11 @@ class Skipped(MergeReport, frozen=True, kw_only=True, tag="skipped"):
 class DeadLetter(Event, frozen=True, kw_only=True, tag="dead_letter"):
     """Bytes that could not be read as an event, and where they came from."""
 
-    raw: bytes
-    error: str
-    topic: Name
-    partition: Count
-    offset: Count
+    raw: Annotated[bytes, about("the bytes, base64")]
+    error: Annotated[str, about("why they are not an event")]
+    topic: Annotated[Name, about("the topic they were on")]
+    partition: Annotated[Count, about("its partition")]
+    offset: Annotated[Count, about("the offset of their message")]
 
 
 RequestsEvent = Request | Load
