@@ -1,0 +1,1 @@
+"""The testbed: one command that runs every part of Slackwater and leaves nothing behind."""
