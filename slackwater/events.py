@@ -83,7 +83,11 @@ class Load(Event, frozen=True, kw_only=True, tag="load"):
 
 
 class Step(Event, frozen=True, kw_only=True, tag="step"):
-    """One inner step of one learner, at the moment it ended."""
+    """One inner step of one learner, at the moment it ended.
+
+    `reports_sent` counts the merge reports this learner has sent so far, on the other topic: a
+    reader that has seen fewer knows that one with an earlier `at_us` is still on its way.
+    """
 
     learner: Annotated[Name, about("the learner")]
     step: Annotated[Count, about("inner steps done since the run began")]
@@ -110,7 +114,8 @@ class Heartbeat(Event, frozen=True, kw_only=True, tag="heartbeat"):
 class BinRow(msgspec.Struct, frozen=True, kw_only=True):
     """What one sidecar showed in one time bin [start_us, start_us + bin).
 
-    Counts are of events whose `at_us` lies in the bin. `in_system` (running + waiting) is from the
+    Counts are of events whose `at_us` lies in the bin: `finished` of requests that ended, whatever
+    their status, `failed` of those among them that did not end well. `in_system` (running + waiting) is from the
     bin's last load sample, taken at `sample_us`; `finished_after_sample` of the bin's requests
     ended after it. Without a sample these are `None`.
     """

@@ -1,0 +1,115 @@
+"""One policy's decisions: the safeguards no policy may override, then the policy's choice."""
+
+from dataclasses import dataclass, field
+
+from controller.corridor import steps_in
+from controller.learners import settled
+from controller.policies import Choice, Policy
+from controller.view import US_PER_S, Timing, View
+from slackwater.events import MergeReport
+
+# A command stays valid for twice the time it should need, plus some leads: a slow step or a slow
+# broker must not lose the merge, and a learner that stalls must not merge at a stale moment.
+DEADLINE_LEADS = 10.0
+
+
+@dataclass(slots=True)
+class Pending:
+    """A merge that was commanded and that some participant has not settled yet."""
+
+    merge_id: str
+    deadline_us: int
+    waiting_for: set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a command must carry, besides the group's names."""
+
+    merge_id: str
+    at_step: int
+    deadline_us: int
+    participants: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One tick's result: the choice, and the order when it is to merge."""
+
+    choice: Choice
+    order: Order | None = None
+
+
+@dataclass(slots=True)
+class Decider:
+    """Decides one tick after another for one policy of one merge group."""
+
+    policy: Policy
+    paused: bool = False
+    merge_now: bool = False
+    pending: Pending | None = field(default=None)
+
+    def decide(self, view: View) -> Outcome:
+        """Apply the safeguards in their order, then ask the policy."""
+        choice = self._choose(view)
+        if not choice.merge or view.timing is None:
+            return Outcome(choice)
+        return Outcome(choice, self._order(view, view.timing, choice))
+
+    def observe_report(self, report: MergeReport) -> None:
+        """Note that a participant has finished or skipped the pending merge."""
+        if self.pending and report.merge_id == self.pending.merge_id and settled(report):
+            self.pending.waiting_for.discard(report.learner)
+            if not self.pending.waiting_for:
+                self.pending = None
+
+    def _choose(self, view: View) -> Choice:
+        if self.pending and view.tick_us > self.pending.deadline_us:
+            self.pending = None
+        if self.pending or view.merging:
+            return Choice(merge=False, reason="merge_pending")
+        if not view.learners or len(view.learners) < view.settings.expect_learners:
+            return Choice(merge=False, reason="learners_missing")
+        if view.timing is None:
+            return Choice(merge=False, reason="step_time_unknown")
+        return self._choose_within(view, view.timing)
+
+    def _choose_within(self, view: View, timing: Timing) -> Choice:
+        corridor, last = view.corridor, timing.last_merge_step
+        if corridor.last(last) < timing.first_reachable_step:
+            return Choice(merge=False, reason="h_max_left_to_learners")
+        if corridor.last(last) <= timing.first_reachable_step + timing.steps_per_tick:
+            return Choice(merge=True, reason="h_max", at_step=corridor.last(last))
+        if self.paused:
+            return Choice(merge=False, reason="paused")
+        if timing.first_reachable_step < corridor.first(last):
+            return Choice(merge=False, reason="h_min")
+        if self.merge_now:
+            return Choice(merge=True, reason="merge_now")
+        if self.policy.needs_load and view.cost is None:
+            # An unknown load is neither idle nor busy: leave the moment to H_max.
+            reason = "signal_stale" if view.load.stale else "load_unknown"
+            return Choice(merge=False, reason=reason)
+        return self.policy.choose(view, timing)
+
+    def _order(self, view: View, timing: Timing, choice: Choice) -> Order:
+        at_step = max(timing.first_reachable_step, choice.at_step or 0)
+        at_step = min(at_step, view.corridor.last(timing.last_merge_step))
+        ahead_s = (at_step - timing.step) * timing.step_time_s
+        valid_s = 2 * ahead_s + DEADLINE_LEADS * view.settings.command_lead_s + view.window_s
+        order = Order(
+            merge_id=f"m{view.tick_us}",
+            at_step=at_step,
+            deadline_us=view.tick_us + round(valid_s * US_PER_S),
+            participants=tuple(view.learners),
+        )
+        self.pending = Pending(order.merge_id, order.deadline_us, set(order.participants))
+        self.merge_now = False
+        return order
+
+
+def candidate_count(view: View, timing: Timing) -> int:
+    """Ticks from the first reachable step to H_max, both included."""
+    last = view.corridor.last(timing.last_merge_step)
+    left_s = max(0, last - timing.first_reachable_step) * timing.step_time_s
+    return 1 + steps_in(left_s, view.settings.tick_s)

@@ -1,0 +1,188 @@
+"""Observations in, decisions out, in event time: the same code live and offline.
+
+Observations may be given in any order and any batches. They are sorted by the time from which
+they could be known, and every tick sees exactly those at or before it; so the decisions depend on
+what was observed, never on when or how it was delivered. The caller says up to where the
+observations are complete (`advance`).
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from controller.audit import decision_of
+from controller.decider import Decider, Order
+from controller.history import CostHistory
+from controller.learners import Learners
+from controller.policies import Policy
+from controller.settings import ControllerSettings
+from controller.signals import SidecarSignal, group_load
+from controller.view import US_PER_S, View, cost_of, timing_of, window_of
+from slackwater.events import (
+    Accepted,
+    BinRow,
+    Decision,
+    Finished,
+    Heartbeat,
+    MergeCommand,
+    MergeNow,
+    MergeReport,
+    Pause,
+    Resume,
+    Skipped,
+    Started,
+    Step,
+)
+
+Observation = BinRow | Step | Heartbeat | MergeReport | Pause | Resume | MergeNow
+Key = tuple[int, int, str, int]
+
+PHASES: tuple[type[MergeReport], ...] = (Accepted, Started, Finished, Skipped)
+
+
+class Engine:
+    """Decisions of one merge group; the first policy is active, the others only watch.
+
+    Every policy sees the same learners and load, and remembers its own orders: a watching policy
+    is told what the learners really did.
+    """
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        policies: Sequence[Policy],
+        *,
+        run_id: str,
+        bin_s: float = 0.25,
+    ) -> None:
+        self.settings = settings
+        self.run_id = run_id
+        self._bin_s = bin_s
+        self._tick_us = round(settings.tick_s * US_PER_S)
+        self._heap: list[tuple[Key, int, Observation]] = []
+        self._arrival = count()
+        self._first_tick_us: int | None = None
+        self._next_tick_us: int | None = None
+        self._signals: dict[str, SidecarSignal] = {}
+        self._learners = Learners()
+        self._costs = CostHistory(settings.history_s)
+        self._flights = CostHistory(settings.history_s)
+        self._deciders = [Decider(policy) for policy in policies]
+        self.late_observations = 0
+
+    def observe(self, observation: Observation) -> None:
+        """Take one observation; it counts from its own time on, or from the next tick if late."""
+        key = self._key(observation)
+        if self._next_tick_us is not None and key[0] <= self._next_tick_us - self._tick_us:
+            self.late_observations += 1
+        heapq.heappush(self._heap, (key, next(self._arrival), observation))
+
+    def expect_sidecar(self, sidecar: str) -> None:
+        """Count a sidecar as part of the group before it was heard of: its load is unknown."""
+        self._signals.setdefault(sidecar, self._new_signal())
+
+    def advance(self, watermark_us: int) -> Iterator[tuple[Decision, MergeCommand | None]]:
+        """Decide every tick up to `watermark_us`, up to where the observations are complete.
+
+        Yields each policy's decision at each tick, with the command where the active one merges.
+        """
+        if self._next_tick_us is None:
+            if not self._heap or self._heap[0][0][0] > watermark_us:
+                return
+            self._first_tick_us = self._next_tick_us = -(-self._heap[0][0][0] // self._tick_us) * (
+                self._tick_us
+            )
+        while self._next_tick_us <= watermark_us:
+            yield from self._tick(self._next_tick_us)
+            self._next_tick_us += self._tick_us
+
+    def _tick(self, tick_us: int) -> Iterator[tuple[Decision, MergeCommand | None]]:
+        while self._heap and self._heap[0][0][0] <= tick_us:
+            self._apply(heapq.heappop(self._heap)[2])
+        view = self._view(tick_us)
+        for index, decider in enumerate(self._deciders):
+            outcome = decider.decide(view)
+            active = index == 0
+            decision = decision_of(view, decider.policy.name, outcome, self.run_id, active=active)
+            command = self._command(view, outcome.order, decision) if active else None
+            yield decision, command
+        self._remember(view)
+
+    def _view(self, tick_us: int) -> View:
+        learners = self._learners.present(tick_us, self.settings.learner_stale_s)
+        load = group_load(self._signals, tick_us)
+        window_s = window_of(self._learners, self.settings)
+        return View(
+            tick_us=tick_us,
+            tick_index=(tick_us - (self._first_tick_us or 0)) // self._tick_us,
+            settings=self.settings,
+            learners=learners,
+            timing=timing_of(learners, tick_us, self.settings),
+            merging=self._learners.merging,
+            load=load,
+            window_s=window_s,
+            cost=cost_of(load, window_s),
+            costs=self._costs,
+            flights=self._flights,
+        )
+
+    def _remember(self, view: View) -> None:
+        """After the decisions: a cost is ranked among those before it."""
+        if view.cost is not None:
+            self._costs.add(view.tick_us, view.cost)
+        if view.load.in_flight is not None and not view.load.stale:
+            self._flights.add(view.tick_us, view.load.in_flight)
+
+    def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:
+        if order is None:
+            return None
+        return MergeCommand(
+            run_id=self.run_id,
+            at_us=view.tick_us,
+            group=self.settings.group,
+            merge_id=order.merge_id,
+            at_step=order.at_step,
+            deadline_us=order.deadline_us,
+            window_s=view.window_s,
+            reason=decision.reason,
+            participants=list(order.participants),
+        )
+
+    def _apply(self, observation: Observation) -> None:
+        match observation:
+            case BinRow():
+                self._signals.setdefault(observation.sidecar, self._new_signal()).observe(
+                    observation
+                )
+            case Step():
+                self._learners.observe_step(observation)
+            case Heartbeat():
+                self._learners.observe_heartbeat(observation)
+            case MergeReport():
+                self._learners.observe_report(observation)
+                for decider in self._deciders:
+                    decider.observe_report(observation)
+            case Pause() | Resume():
+                for decider in self._deciders:
+                    decider.paused = isinstance(observation, Pause)
+            case MergeNow():
+                for decider in self._deciders:
+                    decider.merge_now = True
+
+    def _new_signal(self) -> SidecarSignal:
+        return SidecarSignal(self._bin_s, self.settings.half_life_s, self.settings.stale_after_s)
+
+    def _key(self, observation: Observation) -> Key:
+        """Total order of observations: by the time they could be known, then by source."""
+        match observation:
+            case BinRow():
+                end_us = observation.start_us + round(self._bin_s * US_PER_S)
+                return end_us, 0, observation.sidecar, observation.start_us
+            case Step():
+                return observation.at_us, 1, observation.learner, observation.step
+            case Heartbeat():
+                return observation.at_us, 2, observation.learner, int(observation.final)
+            case MergeReport():
+                who = f"{observation.learner}/{observation.merge_id}"
+                return observation.at_us, 3, who, PHASES.index(type(observation))
+        return observation.at_us, 4, type(observation).__name__, 0

@@ -1,0 +1,116 @@
+"""What is known of each learner at a moment: where it is, how fast, and how the merges went."""
+
+from dataclasses import dataclass, field
+
+from controller.estimators import EwMean
+from slackwater.events import Finished, Heartbeat, MergeReport, Skipped, Started, Step
+
+US_PER_S = 1_000_000
+STEP_HALF_LIFE_S = 5.0
+LOSS_HALF_LIFE_S = 2.0
+WINDOW_HALF_LIFE_MERGES = 2.0
+
+
+@dataclass(slots=True)
+class LearnerState:
+    """One learner by its reports. Losses are smoothed: a single step's is mostly noise."""
+
+    step: int
+    steps_since_merge: int
+    at_us: int
+    seen_us: int
+    merged_us: int
+    tokens_since_merge: int = 0
+    loss_at_merge: float | None = None
+    network_pressure: float | None = None
+    checkpoint_pressure: float | None = None
+    step_time: EwMean = field(default_factory=lambda: EwMean(STEP_HALF_LIFE_S))
+    loss: EwMean = field(default_factory=lambda: EwMean(LOSS_HALF_LIFE_S))
+
+    @property
+    def last_merge_step(self) -> int:
+        """The step of its last merge, 0 before the first."""
+        return self.step - self.steps_since_merge
+
+    @property
+    def loss_reduction(self) -> float | None:
+        """Loss gained since the last merge; None before it is known."""
+        if self.loss_at_merge is None or self.loss.mean is None:
+            return None
+        return self.loss_at_merge - self.loss.mean
+
+    def observe(self, step: Step) -> None:
+        """Take one finished inner step."""
+        if step.steps_since_merge <= self.steps_since_merge and step.step > self.step:
+            self.merged_us, self.loss_at_merge = self.at_us, self.loss.mean
+        dt_s = max(0, step.at_us - self.at_us) / US_PER_S
+        if step.step_time_s is not None and step.step_time_s > 0:
+            self.step_time.update(step.step_time_s, dt_s)
+        if step.loss is not None:
+            self.loss.update(step.loss, dt_s)
+        if self.loss_at_merge is None:
+            self.loss_at_merge = step.loss
+        self.step, self.steps_since_merge = step.step, step.steps_since_merge
+        self.tokens_since_merge = step.tokens_since_merge
+        self.network_pressure = step.network_pressure
+        self.checkpoint_pressure = step.checkpoint_pressure
+        self.at_us = self.seen_us = step.at_us
+
+
+class Learners:
+    """The learners of one group, and the measured length of a merge window."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, LearnerState] = {}
+        self._window = EwMean(WINDOW_HALF_LIFE_MERGES)
+        self._measured_id: str | None = None
+        self._in_merge: set[str] = set()
+
+    def observe_step(self, step: Step) -> None:
+        """Take a step report; the first one makes the learner known."""
+        state = self.states.get(step.learner)
+        if state is None:
+            state = self.states[step.learner] = LearnerState(
+                step.step, step.steps_since_merge, step.at_us, step.at_us, step.at_us
+            )
+        state.observe(step)
+
+    def observe_heartbeat(self, beat: Heartbeat) -> None:
+        """Note that a learner lives, or that it left."""
+        if beat.final:
+            self.states.pop(beat.learner, None)
+            self._in_merge.discard(beat.learner)
+        elif beat.learner in self.states:
+            self.states[beat.learner].seen_us = beat.at_us
+
+    def observe_report(self, report: MergeReport) -> None:
+        """Take what a learner did about a merge; finished ones measure the window."""
+        if report.learner in self.states:
+            self.states[report.learner].seen_us = report.at_us
+        if isinstance(report, Started):
+            self._in_merge.add(report.learner)
+        elif settled(report):
+            self._in_merge.discard(report.learner)
+        if isinstance(report, Finished) and report.merge_id != self._measured_id:
+            self._measured_id = report.merge_id
+            self._window.update(report.seconds, dt_s=1.0)
+
+    @property
+    def window_s(self) -> float | None:
+        """Smoothed duration of the merges reported, in seconds of event time; None before one."""
+        return self._window.mean
+
+    @property
+    def merging(self) -> bool:
+        """True while some learner has started a merge and not ended it."""
+        return bool(self._in_merge)
+
+    def present(self, now_us: int, stale_s: float) -> dict[str, LearnerState]:
+        """Those heard of within `stale_s`, by name."""
+        since = now_us - round(stale_s * US_PER_S)
+        return {n: s for n, s in sorted(self.states.items()) if s.seen_us >= since}
+
+
+def settled(report: MergeReport) -> bool:
+    """True when this report ends the learner's part in a merge."""
+    return isinstance(report, Finished | Skipped)

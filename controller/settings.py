@@ -1,0 +1,85 @@
+"""Everything a decision depends on besides the observations, in one frozen struct."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+
+
+class ScoreWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Weights and scales of the linear score; the defaults are the paper's.
+
+    Each term is divided by its scale and capped to [0, 1] before it is weighted.
+    `staleness_sign` is +1 where a stale learner should merge (the paper's text) and -1 as in its
+    released controller.
+    """
+
+    loss: NotNegative = 0.5
+    loss_scale: Positive = 0.05
+    tokens: NotNegative = 0.5
+    tokens_scale: Positive = 1e6
+    network: NotNegative = 0.5
+    serving: NotNegative = 0.75
+    checkpoint: NotNegative = 0.25
+    staleness: NotNegative = 0.25
+    staleness_scale_s: Positive = 1800.0
+    staleness_sign: Literal[-1, 1] = 1
+    serving_sync: NotNegative = 1.0
+    threshold: float = 0.0
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of one merge group's decisions.
+
+    Attributes:
+        group: the merge group.
+        min_gap_steps, max_gap_steps: the corridor, in inner steps.
+        window_s: how long a merge occupies the hosts, until merges have been measured.
+        measure_window: replace `window_s` by the smoothed duration of the merges reported.
+        tick_s: event time between decisions.
+        half_life_s: of the request-rate forecast (EWMA).
+        command_lead_s: event time a command needs to reach every learner.
+        stale_after_s: a sidecar unheard for longer is stale, and its load unknown.
+        learner_stale_s: a learner unheard for longer takes no part in new merges.
+        expect_learners: no merge is commanded before so many have reported.
+        history_s: how far back the distribution of forecast costs reaches.
+        fixed_steps: the period of `fixed_h`.
+        tokens_target: `adaptive_tokens` merges after so many tokens a learner.
+        pressure_threshold: `pressure_gate` merges at or below it.
+        deferral_probability: chance per tick in `random_deferral`; None spreads the coin evenly
+            over the corridor.
+        stopping_tau_s: how fast `slack` grows less choosy as H_max nears.
+        weights: of the linear score.
+        seed: of the coin of `random_deferral`.
+    """
+
+    group: str = "default"
+    min_gap_steps: Annotated[int, Meta(ge=1)] = 128
+    max_gap_steps: Annotated[int, Meta(ge=1)] = 512
+    window_s: Positive = 8.0
+    measure_window: bool = True
+    tick_s: Positive = 0.25
+    half_life_s: Positive = 4.0
+    command_lead_s: NotNegative = 0.5
+    stale_after_s: Positive = 2.0
+    learner_stale_s: Positive = 10.0
+    expect_learners: Annotated[int, Meta(ge=0)] = 1
+    history_s: Positive = 1800.0
+    fixed_steps: Annotated[int, Meta(ge=1)] = 256
+    tokens_target: Positive = 1e6
+    pressure_threshold: NotNegative = 0.5
+    deferral_probability: Annotated[float, Meta(gt=0, le=1)] | None = None
+    stopping_tau_s: Positive = 6.0
+    weights: ScoreWeights = ScoreWeights()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.min_gap_steps > self.max_gap_steps:
+            msg = (
+                f"min_gap_steps {self.min_gap_steps} is above max_gap_steps "
+                f"{self.max_gap_steps}; the corridor needs min <= max"
+            )
+            raise ValueError(msg)

@@ -1,0 +1,121 @@
+"""What is known of each sidecar's load at a moment, from its closed bins."""
+
+from dataclasses import dataclass
+
+from controller.estimators import EwMean, EwRate
+from slackwater.events import BinRow
+
+US_PER_S = 1_000_000
+
+
+class SidecarSignal:
+    """Arrival rate and requests in flight of one sidecar, and how old that knowledge is.
+
+    Arrivals become visible by load samples: the change of running + waiting, plus what finished
+    in between. A sidecar that sends no samples is judged by its finished requests alone, and its
+    requests in flight by Little's law. An interval longer than `stale_after_s` between two looks
+    is a gap in the data and counts for nothing.
+    """
+
+    def __init__(self, bin_s: float, half_life_s: float, stale_after_s: float) -> None:
+        self._bin_us = round(bin_s * US_PER_S)
+        self._stale_us = round(stale_after_s * US_PER_S)
+        self._rate = EwRate(half_life_s)
+        self._e2e = EwMean(half_life_s)
+        self._in_system: int | None = None
+        self._unsampled_finishes = 0
+        self._seen_us: int | None = None
+
+    def observe(self, row: BinRow) -> None:
+        """Take one closed bin; rows come in order of time."""
+        served = row.finished - row.failed
+        if served:
+            self._e2e.update(row.e2e_sum_s / served, self._bin_us / US_PER_S)
+        if row.in_system is not None and row.sample_us is not None:
+            self._observe_sample(row, row.in_system, row.sample_us)
+        elif self._in_system is not None:
+            self._unsampled_finishes += row.finished
+        else:
+            self._look(row.start_us + self._bin_us, row.finished)
+
+    def _observe_sample(self, row: BinRow, in_system: int, sample_us: int) -> None:
+        after = row.finished_after_sample or 0
+        finished = self._unsampled_finishes + row.finished - after
+        self._unsampled_finishes = after
+        before, self._in_system = self._in_system, in_system
+        if before is None:
+            self._seen_us = sample_us
+            return
+        self._look(sample_us, max(0, in_system - before + finished))
+
+    def _look(self, now_us: int, arrivals: int) -> None:
+        before, self._seen_us = self._seen_us, now_us
+        if before is not None and 0 < now_us - before <= self._stale_us:
+            self._rate.update(arrivals, (now_us - before) / US_PER_S)
+
+    def age_s(self, now_us: int) -> float | None:
+        """Seconds since the sidecar was last seen; None if never."""
+        return None if self._seen_us is None else (now_us - self._seen_us) / US_PER_S
+
+    def stale(self, now_us: int) -> bool:
+        """True when its load is unknown now: never seen, or not for `stale_after_s`."""
+        return self._seen_us is None or now_us - self._seen_us > self._stale_us
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Forecast arrivals per second; None before there is any."""
+        return self._rate.per_s
+
+    @property
+    def rate_sd(self) -> float | None:
+        """Spread of the arrival rate, per second."""
+        return self._rate.sd
+
+    @property
+    def in_flight(self) -> float | None:
+        """Requests running and waiting at the last look; None where it cannot be told."""
+        if self._in_system is not None:
+            return float(self._in_system)
+        if self._rate.per_s is None or self._e2e.mean is None:
+            return None
+        return self._rate.per_s * self._e2e.mean
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The group's load at one moment: sums over its fresh sidecars, None where unknown.
+
+    `stale` names the sidecars whose load is unknown; `age_s` is the oldest fresh look's age.
+    """
+
+    rate_per_s: float | None
+    rate_sd: float | None
+    in_flight: float | None
+    age_s: float | None
+    stale: tuple[str, ...]
+
+
+def group_load(signals: dict[str, SidecarSignal], now_us: int) -> Load:
+    """Add up the sidecars of a group; rates of different sidecars vary independently."""
+    stale = tuple(name for name in sorted(signals) if signals[name].stale(now_us))
+    ages = [a for s in signals.values() if (a := s.age_s(now_us)) is not None]
+    fresh = [signals[n] for n in sorted(signals) if n not in stale]
+    rates = [s.rate_per_s for s in fresh]
+    flights = [s.in_flight for s in fresh]
+    return Load(
+        rate_per_s=_total(rates),
+        rate_sd=_root_total([s.rate_sd for s in fresh]),
+        in_flight=_total(flights),
+        age_s=max(ages, default=None),
+        stale=stale,
+    )
+
+
+def _total(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _root_total(values: list[float | None]) -> float | None:
+    squares = _total([None if v is None else v * v for v in values])
+    return None if squares is None else squares**0.5

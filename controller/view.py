@@ -1,0 +1,107 @@
+"""What every policy sees at one tick: the group's state as plain figures, computed once."""
+
+from dataclasses import dataclass, field
+
+from controller.corridor import Corridor, steps_in
+from controller.history import CostHistory
+from controller.learners import Learners, LearnerState
+from controller.overlap import expected_overlap
+from controller.settings import ControllerSettings
+from controller.signals import Load
+
+US_PER_S = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Where the learners stand, in steps.
+
+    Attributes:
+        step: largest step reported.
+        last_merge_step: start of the latest merge.
+        first_reachable_step: the first step that a command sent now reaches every learner before.
+        step_time_s: seconds an inner step takes (the slowest learner's), event time.
+        steps_per_tick: inner steps until the next decision.
+    """
+
+    step: int
+    last_merge_step: int
+    first_reachable_step: int
+    step_time_s: float
+    steps_per_tick: int
+
+    @property
+    def gap_steps(self) -> int:
+        """Gap that the first reachable merge would have, in steps."""
+        return self.first_reachable_step - self.last_merge_step
+
+    @property
+    def gap_s(self) -> float:
+        """The same gap in seconds."""
+        return self.gap_steps * self.step_time_s
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One tick of one merge group.
+
+    `timing` is None until every learner has reported a step time; `merging` is True while a learner
+    is in a merge, commanded or not. `cost` is the expected overlap cost
+    of a window at the first reachable step, in requests, None where the load is unknown; `costs`
+    and `flights` are the past distributions of that cost and of the requests in flight.
+    """
+
+    tick_us: int
+    tick_index: int
+    settings: ControllerSettings
+    learners: dict[str, LearnerState]
+    timing: Timing | None
+    merging: bool
+    load: Load
+    window_s: float
+    cost: float | None
+    costs: CostHistory = field(repr=False)
+    flights: CostHistory = field(repr=False)
+
+    @property
+    def corridor(self) -> Corridor:
+        """The allowed gaps."""
+        return Corridor(self.settings.min_gap_steps, self.settings.max_gap_steps)
+
+
+def timing_of(
+    learners: dict[str, LearnerState], now_us: int, settings: ControllerSettings
+) -> Timing | None:
+    """Extrapolate each learner from its last report, and add the lead of a command."""
+    known = [
+        (s, s.step_time.mean)
+        for s in learners.values()
+        if s.step_time.mean and s.step_time.mean > 0
+    ]
+    if not known or len(known) < len(learners):
+        return None
+    slowest = max(step_time for _, step_time in known)
+    reachable = max(
+        s.step + steps_in((now_us - s.at_us) / US_PER_S + settings.command_lead_s, step_time) + 1
+        for s, step_time in known
+    )
+    return Timing(
+        step=max(s.step for s, _ in known),
+        last_merge_step=max(s.last_merge_step for s, _ in known),
+        first_reachable_step=reachable,
+        step_time_s=slowest,
+        steps_per_tick=steps_in(settings.tick_s, min(step_time for _, step_time in known)),
+    )
+
+
+def cost_of(load: Load, window_s: float) -> float | None:
+    """Expected overlap cost of a window now; None while any sidecar's load is unknown."""
+    if load.stale or load.rate_per_s is None or load.in_flight is None:
+        return None
+    return expected_overlap(load.in_flight, load.rate_per_s, window_s)
+
+
+def window_of(learners: Learners, settings: ControllerSettings) -> float:
+    """The window's length: measured where there were merges, else the setting."""
+    measured = learners.window_s if settings.measure_window else None
+    return measured if measured else settings.window_s
