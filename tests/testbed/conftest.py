@@ -1,6 +1,7 @@
 """Stand-in parts: real processes that behave well, die, hang or refuse to end, on demand."""
 
 import os
+import select
 import sys
 import textwrap
 from collections.abc import Callable
@@ -71,3 +72,15 @@ def alive(pid: int | None) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z" and os.getpid() != pid
+
+
+def ends(pid: int) -> bool:
+    """Wait for the end of a process that may not be this one's child; False when it goes on."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([pidfd], [], [], 10)[0])
+    finally:
+        os.close(pidfd)
