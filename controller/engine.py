@@ -77,10 +77,6 @@ class Engine:
             self.late_observations += 1
         heapq.heappush(self._heap, (key, next(self._arrival), observation))
 
-    def expect_sidecar(self, sidecar: str) -> None:
-        """Count a sidecar as part of the group before it was heard of: its load is unknown."""
-        self._signals.setdefault(sidecar, self._new_signal())
-
     def advance(self, watermark_us: int) -> Iterator[tuple[Decision, MergeCommand | None]]:
         """Decide every tick up to `watermark_us`, up to where the observations are complete.
 
@@ -118,7 +114,7 @@ class Engine:
             settings=self.settings,
             learners=learners,
             timing=timing_of(learners, tick_us, self.settings),
-            merging=self._learners.merging,
+            merging=self._learners.merging(learners),
             load=load,
             window_s=window_s,
             cost=cost_of(load, window_s),

@@ -100,10 +100,9 @@ class Learners:
         """Smoothed duration of the merges reported, in seconds of event time; None before one."""
         return self._window.mean
 
-    @property
-    def merging(self) -> bool:
-        """True while some learner has started a merge and not ended it."""
-        return bool(self._in_merge)
+    def merging(self, present: dict[str, LearnerState]) -> bool:
+        """True while one of those present has started a merge and not ended it."""
+        return any(name in self._in_merge for name in present)
 
     def present(self, now_us: int, stale_s: float) -> dict[str, LearnerState]:
         """Those heard of within `stale_s`, by name."""

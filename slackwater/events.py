@@ -102,6 +102,7 @@ class Step(Event, frozen=True, kw_only=True, tag="step"):
     network_pressure: Annotated[Share | None, about("how busy the network is")] = None
     checkpoint_pressure: Annotated[Share | None, about("how busy checkpoint storage is")] = None
     memory_pressure: Annotated[Share | None, about("how full memory is")] = None
+    reports_sent: Annotated[Count | None, about("merge reports sent before this event")] = None
 
 
 class Heartbeat(Event, frozen=True, kw_only=True, tag="heartbeat"):
@@ -109,21 +110,23 @@ class Heartbeat(Event, frozen=True, kw_only=True, tag="heartbeat"):
 
     learner: Annotated[Name, about("the learner")]
     final: Annotated[bool, about("true when it leaves for good")] = False
+    reports_sent: Annotated[Count | None, about("merge reports sent before this event")] = None
 
 
 class BinRow(msgspec.Struct, frozen=True, kw_only=True):
     """What one sidecar showed in one time bin [start_us, start_us + bin).
 
     Counts are of events whose `at_us` lies in the bin: `finished` of requests that ended, whatever
-    their status, `failed` of those among them that did not end well. `in_system` (running + waiting) is from the
-    bin's last load sample, taken at `sample_us`; `finished_after_sample` of the bin's requests
-    ended after it. Without a sample these are `None`.
+    their status, `failed` of those among them that did not end well. `in_system` (running +
+    waiting) is from the bin's last load sample, taken at `sample_us`; `finished_after_sample` of
+    the bin's requests ended after it. Without a sample these are `None`. `late` counts events
+    that came after their own bin had closed, and are in no other count.
     """
 
     sidecar: Annotated[Name, about("the server counted")]
     start_us: Annotated[TimeUs, about("start of the bin")]
-    finished: Annotated[Count, about("requests that ended well")]
-    failed: Annotated[Count, about("requests that ended otherwise")] = 0
+    finished: Annotated[Count, about("requests that ended, however")]
+    failed: Annotated[Count, about("those among them that did not end well")] = 0
     prompt_tokens: Annotated[Count, about("tokens in of the finished")] = 0
     output_tokens: Annotated[Count, about("tokens out of the finished")] = 0
     e2e_sum_s: Annotated[Seconds, about("sum of end-to-end latencies of the finished")] = 0.0
@@ -139,8 +142,7 @@ class BinRow(msgspec.Struct, frozen=True, kw_only=True):
 class Bins(Event, frozen=True, kw_only=True, tag="bins"):
     """Closed bins of one requests partition. `at_us` is the end of the newest bin closed.
 
-    `watermarks_us` says for each sidecar of the partition up to where its bins are complete;
-    a sidecar in `silent` sent nothing for so long that time went on without it.
+    `watermarks_us` says for each sidecar of the partition up to where its bins are complete.
     """
 
     group: Annotated[Name, about("the merge group")]
@@ -149,7 +151,6 @@ class Bins(Event, frozen=True, kw_only=True, tag="bins"):
     watermarks_us: Annotated[
         dict[str, int], about("sidecar to the time up to which its bins are complete")
     ]
-    silent: Annotated[list[str], about("sidecars that time went on without")] = []
     rows: Annotated[list[BinRow], about("the bins that closed")] = []
 
 

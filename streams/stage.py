@@ -1,0 +1,51 @@
+"""The decision stage of a merge group: bins and learner reports in, decisions out."""
+
+from collections.abc import Iterator
+
+from controller.engine import Engine
+from slackwater.events import (
+    Bins,
+    Decision,
+    Event,
+    Heartbeat,
+    MergeCommand,
+    MergeNow,
+    MergeReport,
+    Pause,
+    Resume,
+    Step,
+)
+from streams.progress import Progress
+
+
+class DecisionStage:
+    """Feeds the engine and asks it for every tick that the group's watermark has passed."""
+
+    def __init__(self, engine: Engine, progress: Progress) -> None:
+        self.engine = engine
+        self.progress = progress
+        self.watermark_us: int | None = None
+
+    def observe(self, event: Event) -> None:
+        """Take one event of the bins, learners, merges or commands topic."""
+        match event:
+            case Bins():
+                for row in event.rows:
+                    self.engine.observe(row)
+                self.progress.hear_bins(event)
+            case Step() | Heartbeat():
+                self.engine.observe(event)
+                self.progress.hear_learner(event)
+            case MergeReport():
+                self.engine.observe(event)
+                self.progress.hear_report(event)
+            case Pause() | Resume() | MergeNow():
+                self.engine.observe(event)
+
+    def decide(self) -> Iterator[tuple[Decision, MergeCommand | None]]:
+        """Every tick that has become decidable."""
+        watermark_us = self.progress.watermark_us()
+        if watermark_us is None:
+            return
+        self.watermark_us = max(watermark_us, self.watermark_us or 0)
+        yield from self.engine.advance(self.watermark_us)
