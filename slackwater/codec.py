@@ -8,12 +8,22 @@ import msgspec
 
 from slackwater.errors import EventError
 from slackwater.events import SCHEMA_VERSION, Event
-from slackwater.topics import Topic
+from slackwater.topics import DEADLETTER, Topic
 
 MAX_LINE_BYTES = 1 << 20
+# A dead letter holds such a line in base64, which takes a third more.
+MAX_DEAD_LETTER_BYTES = 2 * MAX_LINE_BYTES
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Version(msgspec.Struct, frozen=True):
+    v: int = SCHEMA_VERSION
+
 
 _encoder = msgspec.json.Encoder()
-_any_decoder = msgspec.json.Decoder()
+_fields_decoder = msgspec.json.Decoder(dict[str, Any])
+_version_decoder = msgspec.json.Decoder(_Version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +73,16 @@ class Codec:
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
+        self.max_line_bytes = MAX_DEAD_LETTER_BYTES if topic is DEADLETTER else MAX_LINE_BYTES
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(topic.types)
 
     def decode(self, raw: bytes | None) -> Decoded:
         """Read a Kafka message's value; never raises, whatever the bytes are."""
-        if not raw:
-            return Decoded(bad=[BadLine(raw or b"", "the message is empty")])
+        if not raw or len(raw) > self.max_line_bytes:
+            return self._decode_each(raw or b"")
         try:
             batch = self._decoder.decode_lines(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except _UNREADABLE:
             return self._decode_each(raw)
         if any(event.v > SCHEMA_VERSION for event in batch) or not _is_canonical(batch, raw):
             return self._decode_each(raw)
@@ -79,16 +90,15 @@ class Codec:
 
     def decode_line(self, line: bytes) -> Event:
         """Read one line; raises `EventError` with the reason."""
-        if len(line) > MAX_LINE_BYTES:
-            msg = f"a line of {len(line)} bytes; at most {MAX_LINE_BYTES} are read"
+        if len(line) > self.max_line_bytes:
+            msg = f"a line of {len(line)} bytes; at most {self.max_line_bytes} are read"
             raise EventError(msg)
         try:
             event: Event = self._decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise EventError(str(error) or type(error).__name__) from None
-        if event.v > SCHEMA_VERSION:
-            msg = f"schema version {event.v}; this reader knows up to {SCHEMA_VERSION}"
-            raise EventError(msg)
+        except _UNREADABLE as error:
+            _refuse_newer(_version_of(line))
+            raise EventError(_reason(error)) from None
+        _refuse_newer(event.v)
         return event
 
     def _decode_each(self, raw: bytes) -> Decoded:
@@ -98,10 +108,10 @@ class Codec:
                 continue
             try:
                 event = self.decode_line(line)
+                extra = _unknown_fields(event, line)
             except EventError as error:
                 decoded.bad.append(BadLine(line, str(error)))
                 continue
-            extra = _unknown_fields(event, line)
             if extra:
                 decoded.extras[len(decoded.events)] = extra
             decoded.events.append(event)
@@ -112,9 +122,33 @@ class Codec:
 
 def _is_canonical(batch: Sequence[msgspec.Struct], raw: bytes) -> bool:
     """True when re-encoding gives the same bytes: then there can be no unknown field."""
-    return _encoder.encode_lines(batch).rstrip(b"\n") == raw.rstrip(b"\n")
+    return bool(batch) and _encoder.encode_lines(batch).rstrip(b"\n") == raw.rstrip(b"\n")
 
 
 def _unknown_fields(event: Event, line: bytes) -> dict[str, Any]:
+    """The fields beyond the schema; the typed decoder skips them without looking inside."""
+    try:
+        fields = _fields_decoder.decode(line)
+    except _UNREADABLE as error:
+        msg = f"an unknown field cannot be read: {_reason(error)}"
+        raise EventError(msg) from None
     known = event.__struct_fields__
-    return {k: v for k, v in _any_decoder.decode(line).items() if k not in known and k != "type"}
+    return {k: v for k, v in fields.items() if k not in known and k != "type"}
+
+
+def _version_of(line: bytes) -> int:
+    """The schema version that a line claims, so that a newer shape is not taken for a mistake."""
+    try:
+        return _version_decoder.decode(line).v
+    except _UNREADABLE:
+        return SCHEMA_VERSION
+
+
+def _refuse_newer(version: int) -> None:
+    if version > SCHEMA_VERSION:
+        msg = f"schema version {version}; this reader knows up to {SCHEMA_VERSION}"
+        raise EventError(msg)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

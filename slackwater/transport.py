@@ -1,6 +1,7 @@
 """Kafka at the edges: topics, a micro-batching producer and a plain reader, by kafka-python."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,13 +12,17 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from slackwater.codec import encode_lines
-from slackwater.errors import BrokerError
+from slackwater.errors import BrokerError, InputError
 from slackwater.topics import ALL_TOPICS, REQUESTS, Topic
 
 BATCH_EVENTS = 256
 BATCH_WAIT_S = 0.05
 FETCH_WAIT_MS = 10
 DELIVERY_TIMEOUT_MS = 30_000
+BOOTSTRAP_TIMEOUT_MS = 10_000
+MAX_BATCH_BYTES = 512 * 1024
+# Before compression: one dead letter of the longest line, and room to spare.
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
 
 # Unreachable brokers are reported once, by the caller, with what to do.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -45,25 +50,46 @@ def _answers(bootstrap: str) -> bool:
     return True
 
 
-def make_topics(bootstrap: str, prefix: str = "slackwater", partitions: int = 4) -> None:
-    """Create the topics that do not exist yet.
+def make_topics(bootstrap: str, prefix: str = "slackwater", partitions: int = 4) -> dict[str, int]:
+    """Create the topics that do not exist yet; returns each topic's number of partitions.
 
     `requests` gets `partitions`, so that counting scales; every other topic gets one, which keeps
-    its events in one order. Raises `BrokerError`.
+    its events in one order. Raises `BrokerError`, and `InputError` when a topic is there with
+    another number of partitions.
     """
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        for topic in ALL_TOPICS:
-            count = partitions if topic is REQUESTS else 1
-            try:
-                admin.create_topics([NewTopic(topic.name(prefix), count, 1)])
-            except TopicAlreadyExistsError:
-                continue
+        admin = KafkaAdminClient(
+            bootstrap_servers=bootstrap, bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS
+        )
+    except (KafkaError, ValueError, OSError) as error:
+        raise _unreachable(bootstrap) from error
+    wanted = {t.name(prefix): partitions if t is REQUESTS else 1 for t in ALL_TOPICS}
+    try:
+        for name, count in wanted.items():
+            _make_topic(admin, name, count)
     except KafkaError as error:
         msg = f"could not create topics at {bootstrap}: {error}"
         raise BrokerError(msg) from error
     finally:
         admin.close()
+    return wanted
+
+
+def _make_topic(admin: KafkaAdminClient, name: str, count: int) -> None:
+    try:
+        admin.create_topics([NewTopic(name, count, 1)])
+    except TopicAlreadyExistsError:
+        found = len(admin.describe_topics([name])[0]["partitions"])
+        if found != count:
+            msg = (
+                f"topic {name} is there with {found} partitions, not {count}; "
+                f"use {found}, delete it, or choose another topic prefix"
+            )
+            raise InputError(msg) from None
+
+
+def _unreachable(bootstrap: str) -> BrokerError:
+    return BrokerError(f"no Kafka broker answers at {bootstrap}; start it, or correct the address")
 
 
 class BatchProducer:
@@ -71,7 +97,8 @@ class BatchProducer:
 
     Nothing runs in the background but kafka-python's sender thread: call `poll` at least every
     50 ms, it sends what has waited long enough. `acked` and `failed` count events, so a caller
-    can say what was lost.
+    can say what was lost. A micro-batch over 512 KiB is split, so that it fits into the message
+    size that brokers take by default.
     """
 
     def __init__(
@@ -87,21 +114,23 @@ class BatchProducer:
         try:
             self._producer = KafkaProducer(
                 bootstrap_servers=bootstrap,
+                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
                 acks="all",
                 linger_ms=0,
+                max_request_size=MAX_REQUEST_BYTES,
                 compression_type=kafka.pop("compression_type", "gzip"),
                 delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
                 **kafka,
             )
         except (KafkaError, ValueError, OSError) as error:
-            msg = f"no Kafka broker answers at {bootstrap}; start it, or correct the address"
-            raise BrokerError(msg) from error
+            raise _unreachable(bootstrap) from error
         self._prefix = prefix
         self._batch_events = batch_events
         self._batch_wait_s = batch_wait_s
         self._monotonic = monotonic
         self._waiting: dict[tuple[Topic, str], list[msgspec.Struct]] = {}
         self._oldest: float | None = None
+        self._counting = threading.Lock()
         self.sent = 0
         self.acked = 0
         self.failed = 0
@@ -143,19 +172,29 @@ class BatchProducer:
         self._producer.close(timeout=timeout_s)
 
     def _send_batch(self, topic: Topic, key: str, batch: list[msgspec.Struct]) -> None:
+        value = encode_lines(batch)
+        if len(value) > MAX_BATCH_BYTES and len(batch) > 1:
+            middle = len(batch) // 2
+            self._send_batch(topic, key, batch[:middle])
+            self._send_batch(topic, key, batch[middle:])
+            return
         count = len(batch)
         self.sent += count
-        future = self._producer.send(
-            topic.name(self._prefix), key=key.encode(), value=encode_lines(batch)
-        )
+        try:
+            future = self._producer.send(topic.name(self._prefix), key=key.encode(), value=value)
+        except KafkaError as error:
+            self._on_error(count, error)
+            return
         future.add_callback(self._on_ack, count)
         future.add_errback(self._on_error, count)
 
     def _on_ack(self, count: int, _metadata: object) -> None:
-        self.acked += count
+        with self._counting:
+            self.acked += count
 
     def _on_error(self, count: int, _error: object) -> None:
-        self.failed += count
+        with self._counting:
+            self.failed += count
 
 
 def reader(
@@ -170,12 +209,12 @@ def reader(
             bootstrap_servers=bootstrap,
             group_id=None,
             enable_auto_commit=False,
+            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
             fetch_max_wait_ms=FETCH_WAIT_MS,
             auto_offset_reset="earliest",
         )
     except (KafkaError, ValueError, OSError) as error:
-        msg = f"no Kafka broker answers at {bootstrap}; start it, or correct the address"
-        raise BrokerError(msg) from error
+        raise _unreachable(bootstrap) from error
     assigned = []
     for topic in topics:
         name = topic.name(prefix)
