@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
+from slackwater.cli.schema import schema
+from slackwater.cli.topics import topics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,3 +29,7 @@ def slackwater(
     ] = False,
 ) -> None:
     """Decide when DiLoCo learners may merge beside live traffic, and prove it was worth it."""
+
+
+app.command()(schema)
+app.add_typer(topics, name="topics")
