@@ -108,13 +108,14 @@ class BatchProducer:
         *,
         batch_events: int = BATCH_EVENTS,
         batch_wait_s: float = BATCH_WAIT_S,
+        bootstrap_timeout_ms: int = BOOTSTRAP_TIMEOUT_MS,
         monotonic: Callable[[], float] = time.monotonic,
         **kafka: Any,
     ) -> None:
         try:
             self._producer = KafkaProducer(
                 bootstrap_servers=bootstrap,
-                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
+                bootstrap_timeout_ms=bootstrap_timeout_ms,
                 acks="all",
                 linger_ms=0,
                 max_request_size=MAX_REQUEST_BYTES,
@@ -198,7 +199,12 @@ class BatchProducer:
 
 
 def reader(
-    bootstrap: str, topics: Iterable[Topic], prefix: str = "slackwater", *, from_start: bool = False
+    bootstrap: str,
+    topics: Iterable[Topic],
+    prefix: str = "slackwater",
+    *,
+    from_start: bool = False,
+    bootstrap_timeout_ms: int = BOOTSTRAP_TIMEOUT_MS,
 ) -> KafkaConsumer:
     """A consumer outside any group, on all partitions of `topics`, at their end or start.
 
@@ -209,7 +215,7 @@ def reader(
             bootstrap_servers=bootstrap,
             group_id=None,
             enable_auto_commit=False,
-            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
+            bootstrap_timeout_ms=bootstrap_timeout_ms,
             fetch_max_wait_ms=FETCH_WAIT_MS,
             auto_offset_reset="earliest",
         )

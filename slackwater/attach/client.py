@@ -1,0 +1,345 @@
+"""The attach client: one object between a training loop and the merge group."""
+
+import functools
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec
+
+import msgspec
+
+from slackwater.attach.link import Link
+from slackwater.attach.orders import Corridor, MergeOrder
+from slackwater.attach.outbox import Outbox
+from slackwater.attach.protocol import Await, Protocol
+from slackwater.clock import RunClock
+from slackwater.errors import InputError
+from slackwater.events import (
+    Accepted,
+    Finished,
+    Heartbeat,
+    MergeCommand,
+    Pause,
+    Resume,
+    Skipped,
+    Started,
+    Step,
+)
+from slackwater.settings import RunSettings
+from slackwater.topics import LEARNERS, MERGES, Topic
+
+CLOSE_TIMEOUT_S = 2.0
+REASON_CHARS = 200
+
+P = ParamSpec("P")
+
+
+class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attachment did, in events and commands.
+
+    `dropped` events were pushed out of a full queue or were still waiting at the end, `lost` ones
+    were handed to Kafka and never acknowledged. `skipped` counts merges by the first word of the
+    reason, `ignored` the commands that were not answered.
+    """
+
+    connected: bool
+    acked: int
+    dropped: int
+    lost: int
+    errors: int
+    accepted: int
+    skipped: dict[str, int]
+    ignored: dict[str, int]
+
+
+def _never_raises(method: Callable[P, Any]) -> Callable[P, Any]:
+    """A fault in here is logged and counted; it does not end the training run it watches."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except Exception:
+            self: Any = args[0]
+            self._errors += 1
+            self._log.exception("attachment: %s failed; training goes on", method.__name__)
+            return None
+
+    return guarded
+
+
+class Attachment:
+    """Reports a learner's steps, and tells it when to merge.
+
+    A context manager. Nothing in here waits for Kafka or raises into the training loop; the one
+    wait, of at most `commit_timeout_s`, is for the promises of the other participants, at the
+    very step this learner promised to merge at.
+
+        with Attachment(settings, "learner-0", ["learner-0", "learner-1"], Corridor(), clock) as a:
+            for step in range(1, 1_000):
+                loss = train_step()
+                order = a.on_step(step, loss, tokens=512)
+                if order:
+                    a.started(order)
+                    merge()
+                    a.finished(order, seconds=0.4, bytes_exchanged=32_000_000)
+
+    Args:
+        settings: broker, topics, run and merge group.
+        learner: this learner's name.
+        participants: all learners of the group, this one included.
+        corridor: H_min and H_max in steps.
+        clock: event time.
+        commit_timeout_s: seconds of wall time.
+        heartbeat_s: a heartbeat is sent when nothing was for so many seconds of wall time.
+        queue_events: steps kept while the broker is away; beyond it the oldest are dropped.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        learner: str,
+        participants: Sequence[str],
+        corridor: Corridor,
+        clock: RunClock,
+        *,
+        commit_timeout_s: float = 1.0,
+        heartbeat_s: float = 0.1,
+        queue_events: int = 10_000,
+    ) -> None:
+        if learner not in participants:
+            msg = f"{learner} is not among the participants {', '.join(participants)}; add it"
+            raise InputError(msg)
+        self._learner = learner
+        self._run_id, self._group = settings.run_id, settings.group
+        self._clock = clock
+        self._commit_timeout_s = commit_timeout_s
+        self._log = logging.getLogger("slackwater.attach")
+        # One lock over stamps, queue and protocol; the condition wakes a learner that waits for
+        # promises.
+        self._changed = threading.Condition(threading.Lock())
+        self._outbox = Outbox(clock, queue_events)
+        self._protocol = Protocol(learner, participants, corridor, self._say)
+        self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
+        self._tokens_since_merge = 0
+        self._errors = 0
+        self._accepted = 0
+        self._skipped: Counter[str] = Counter()
+        self._ignored: Counter[str] = Counter()
+        self._closed = False
+
+    def __enter__(self) -> "Attachment":
+        self._link.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @_never_raises
+    def on_step(
+        self,
+        step: int,
+        loss: float | None,
+        tokens: int,
+        *,
+        step_time_s: float | None = None,
+        update_norm: float | None = None,
+        network_pressure: float | None = None,
+        checkpoint_pressure: float | None = None,
+        memory_pressure: float | None = None,
+    ) -> MergeOrder | None:
+        """Report the inner step that just ended; an order means: merge now.
+
+        Args:
+            step: the learner's own counter, 1 for its first step.
+            loss: training loss of this step.
+            tokens: tokens of this step.
+            step_time_s: seconds of event time.
+            update_norm: norm of the step's change of the weights.
+            network_pressure: 0 to 1; like all of these None when unknown.
+            checkpoint_pressure: 0 to 1.
+            memory_pressure: 0 to 1.
+        """
+        with self._changed:
+            self._tokens_since_merge += tokens
+            self._outbox.put(
+                LEARNERS,
+                Step(
+                    run_id=self._run_id,
+                    at_us=self._outbox.stamp_us(),
+                    learner=self._learner,
+                    step=step,
+                    loss=loss,
+                    tokens=tokens,
+                    step_time_s=step_time_s,
+                    steps_since_merge=step - self._protocol.last_merge_step,
+                    tokens_since_merge=self._tokens_since_merge,
+                    update_norm=update_norm,
+                    network_pressure=network_pressure,
+                    checkpoint_pressure=checkpoint_pressure,
+                    memory_pressure=memory_pressure,
+                ),
+            )
+            found = self._protocol.at_step(step, self._clock.now_us())
+            return self._await_promises(step) if isinstance(found, Await) else found
+
+    @_never_raises
+    def started(self, order: MergeOrder) -> None:
+        """All participants are there and agree: the window begins."""
+        with self._changed:
+            self._outbox.put(
+                MERGES, Started(**self._about(order.merge_id, order.step, order.reason))
+            )
+
+    @_never_raises
+    def finished(  # noqa: PLR0913
+        self,
+        order: MergeOrder,
+        *,
+        seconds: float,
+        bytes_exchanged: int,
+        exchange_s: float | None = None,
+        checkpoint_s: float | None = None,
+        checkpoint_bytes: int | None = None,
+        parameters: int | None = None,
+        digest: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        """The merge is done and its checkpoint on disk; durations are event time.
+
+        `note` is added to the reason, for what a reader of the log must know about this merge.
+        """
+        reason = f"{order.reason}; {note}" if note else order.reason
+        with self._changed:
+            self._protocol.finished(order)
+            self._tokens_since_merge = 0
+            self._outbox.put(
+                MERGES,
+                Finished(
+                    **self._about(order.merge_id, order.step, reason),
+                    seconds=seconds,
+                    exchange_s=exchange_s,
+                    checkpoint_s=checkpoint_s,
+                    bytes_exchanged=bytes_exchanged,
+                    checkpoint_bytes=checkpoint_bytes,
+                    parameters=parameters,
+                    digest=digest,
+                ),
+            )
+
+    @_never_raises
+    def skipped(self, order: MergeOrder, reason: str) -> None:
+        """The merge was not done; the first word of `reason`, up to a colon, is what is counted."""
+        with self._changed:
+            self._protocol.skipped(order, reason)
+
+    def withdrawn(self, order: MergeOrder) -> str | None:
+        """Why a peer has said that it will not come after all, None while all stand by it."""
+        with self._changed:
+            return self._protocol.withdrawn(order.merge_id)
+
+    def close(self) -> None:
+        """Send the last events and a final heartbeat; takes at most about two seconds."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._changed:
+            self._put_heartbeat(final=True)
+        if self._link.is_alive():
+            self._link.stop(CLOSE_TIMEOUT_S)
+        summary = self.summary()
+        if summary.dropped or summary.lost:
+            self._log.warning(
+                "%d events dropped and %d lost: the broker was away or too slow",
+                summary.dropped,
+                summary.lost,
+            )
+
+    def summary(self) -> AttachSummary:
+        """Counts so far; complete after `close`."""
+        with self._changed:
+            return AttachSummary(
+                connected=self._link.connected,
+                acked=self._link.acked,
+                dropped=self._outbox.dropped + (len(self._outbox) if self._closed else 0),
+                lost=self._link.lost,
+                errors=self._errors,
+                accepted=self._accepted,
+                skipped=dict(self._skipped),
+                ignored=dict(self._ignored),
+            )
+
+    def _await_promises(self, step: int) -> MergeOrder | None:
+        deadline = time.monotonic() + self._commit_timeout_s
+        while True:
+            left_s = deadline - time.monotonic()
+            self._changed.wait(max(left_s, 0))
+            found = self._protocol.at_step(step, self._clock.now_us(), waited=left_s <= 0)
+            if not isinstance(found, Await):
+                return found
+
+    def _hear(self, topic: Topic, event: Any) -> None:
+        ignored = self._why_ignored(event)
+        with self._changed:
+            if ignored is not None:
+                if topic is not MERGES:
+                    self._ignored[ignored] += 1
+                return
+            if isinstance(event, MergeCommand):
+                if not self._protocol.command(event, self._clock.now_us()):
+                    self._ignored["duplicate"] += 1
+            elif isinstance(event, Pause | Resume):
+                self._protocol.paused = isinstance(event, Pause)
+            elif isinstance(event, Accepted | Skipped):
+                self._protocol.heard(event)
+            self._changed.notify_all()
+
+    def _why_ignored(self, event: Any) -> str | None:
+        """What is meant for others is not answered: a reply would speak in their log."""
+        if event.group != self._group:
+            return "foreign_group"
+        return None if event.run_id == self._run_id else "foreign_run"
+
+    def _say(self, phase: str, merge_id: str, step: int, reason: str) -> None:
+        kind = Accepted if phase == "accepted" else Skipped
+        if kind is Accepted:
+            self._accepted += 1
+        else:
+            self._skipped[reason.partition(":")[0]] += 1
+            self._log.info("%s skips %s: %s", self._learner, merge_id, reason)
+        self._outbox.put(MERGES, kind(**self._about(merge_id, step, reason)))
+
+    def _about(self, merge_id: str, step: int, reason: str) -> dict[str, Any]:
+        return {
+            "run_id": self._run_id,
+            "at_us": self._outbox.stamp_us(),
+            "group": self._group,
+            "learner": self._learner,
+            "merge_id": merge_id,
+            "step": step,
+            "reason": reason[:REASON_CHARS],
+        }
+
+    def _beat(self) -> None:
+        with self._changed:
+            if not len(self._outbox):
+                self._put_heartbeat(final=False)
+
+    def _put_heartbeat(self, *, final: bool) -> None:
+        self._outbox.put(
+            LEARNERS,
+            Heartbeat(
+                run_id=self._run_id,
+                at_us=self._outbox.stamp_us(),
+                learner=self._learner,
+                final=final,
+            ),
+        )

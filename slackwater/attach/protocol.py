@@ -1,0 +1,190 @@
+"""One learner's side of the merge protocol: a state machine without I/O, threads or clock.
+
+    command ──► accepted ──► all participants accepted ──► order at `at_step` ──► finished
+       │            │                                            │
+       └► skipped   └► skipped (no commit, a peer withdrew) ◄────┘
+
+Why nobody enters a collective on a command alone:
+
+    learner-0                            learner-1
+    reads merge m at step 200            does not read it (late, away, beyond its corridor)
+    step 200: all_reduce, waits ...      step 200: trains on
+         ... for ever                    step 512: all_reduce of H_max, paired with m's
+
+So an accept is a promise on the merges topic, and only when the promises of *all* participants,
+the learner's own among them, have been read back from there is the order committed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from slackwater.attach.orders import H_MAX, Corridor, MergeOrder
+from slackwater.events import Accepted, MergeCommand, Skipped
+
+KEPT_IDS = 1024
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Say = Callable[[Literal["accepted", "skipped"], str, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """The learner stands at a step it promised to merge at, and not all promises are in yet."""
+
+    merge_id: str
+
+
+class Protocol:
+    """What to answer to commands, and what to do at a step.
+
+    Args:
+        learner: this learner's name.
+        participants: all learners that merge together, this one included.
+        corridor: gaps are counted from the last merge done, the first one from step 0.
+        say: called with (phase, merge_id, step, reason) for what others must hear.
+
+    Attributes:
+        step: the last step reported.
+        last_merge_step: where the last merge that was done stands.
+        forced_step: where H_max forces the next one.
+    """
+
+    def __init__(
+        self, learner: str, participants: Sequence[str], corridor: Corridor, say: Say
+    ) -> None:
+        self._learner = learner
+        self._participants = frozenset(participants)
+        self._corridor = corridor
+        self._say = say
+        self.step = 0
+        self.epoch = 0
+        self.last_merge_step = 0
+        self.forced_step = corridor.max_gap_steps
+        self.paused = False
+        self._pending: MergeCommand | None = None
+        self._order: MergeOrder | None = None
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._promises: OrderedDict[tuple[str, int], set[str]] = OrderedDict()
+        self._withdrawals: OrderedDict[str, str] = OrderedDict()
+
+    def command(self, command: MergeCommand, now_us: int) -> bool:
+        """Answer a command; False when it is a duplicate, which is not answered twice."""
+        if command.merge_id in self._seen:
+            return False
+        _keep(self._seen, command.merge_id, None)
+        reason = self._refusal(command, now_us)
+        if reason is not None:
+            self._say("skipped", command.merge_id, command.at_step, reason)
+            return True
+        self._pending = command
+        self._say("accepted", command.merge_id, command.at_step, command.reason)
+        return True
+
+    def heard(self, report: Accepted | Skipped) -> None:
+        """Note what the merges topic says about a promise, this learner's own included."""
+        if isinstance(report, Accepted):
+            key = (report.merge_id, report.step)
+            promised = self._promises.get(key) or _keep(self._promises, key, set())
+            promised.add(report.learner)
+        elif report.learner != self._learner and report.learner in self._participants:
+            _keep(self._withdrawals, report.merge_id, f"{report.learner} skipped: {report.reason}")
+            if self._pending is not None and self._pending.merge_id == report.merge_id:
+                self._drop("peer_skipped: " + self._withdrawals[report.merge_id])
+
+    def withdrawn(self, merge_id: str) -> str | None:
+        """Which peer took its promise back and why, None while none has."""
+        return self._withdrawals.get(merge_id)
+
+    def at_step(self, step: int, now_us: int, *, waited: bool = False) -> MergeOrder | Await | None:
+        """What the learner does at `step`: merge, wait for promises, or train on.
+
+        `waited` says that it has waited long enough: an order without all promises is dropped.
+        """
+        self.step = step
+        if self._order is not None:
+            self.skipped(self._order, "abandoned: the trainer reported neither end nor skip")
+        pending = self._pending
+        if pending is not None and step >= pending.at_step:
+            if step > pending.at_step:
+                self._drop(f"late: the learner went from before that step to step {step}")
+            elif now_us > pending.deadline_us:
+                self._drop("expired: the deadline passed before the step came")
+            elif self._committed(pending):
+                return self._give(pending.merge_id, pending.reason)
+            elif not waited:
+                return Await(pending.merge_id)
+            else:
+                self._drop("no_commit: no word from " + ", ".join(self._silent(pending)))
+        if step >= self.forced_step:
+            return self._give(f"hmax-{self.forced_step}", H_MAX)
+        return None
+
+    def finished(self, order: MergeOrder) -> None:
+        """The merge is done: gaps count from its step now."""
+        self._order = None
+        self.epoch += 1
+        self.last_merge_step = order.step
+        self.forced_step = order.step + self._corridor.max_gap_steps
+
+    def skipped(self, order: MergeOrder, reason: str) -> None:
+        """The merge was not done; one that H_max forced is due again after another H_max."""
+        self._order = None
+        if order.step >= self.forced_step:
+            self.forced_step = order.step + self._corridor.max_gap_steps
+        self._say("skipped", order.merge_id, order.step, reason)
+
+    def _refusal(self, command: MergeCommand, now_us: int) -> str | None:
+        if self._learner not in command.participants:
+            return f"not_participant: {self._learner} is not among the participants"
+        if set(command.participants) != self._participants:
+            return f"other_participants: this group is {', '.join(sorted(self._participants))}"
+        if self.paused:
+            return "paused: commanded merges wait for resume"
+        if self._order is not None:
+            return f"merging: {self._order.merge_id} is under way"
+        if self._pending is not None:
+            return f"promised: already accepted {self._pending.merge_id}"
+        if command.merge_id in self._withdrawals:
+            return f"peer_skipped: {self._withdrawals[command.merge_id]}"
+        if now_us > command.deadline_us:
+            return f"expired: {(now_us - command.deadline_us) / 1e6:.3f} s after its deadline"
+        return self._refusal_of_step(command.at_step)
+
+    def _refusal_of_step(self, at_step: int) -> str | None:
+        if at_step <= self.step:
+            return f"late: this learner is at step {self.step}"
+        first = self.last_merge_step + self._corridor.min_gap_steps
+        if not first <= at_step <= self.forced_step:
+            return f"corridor: step {at_step} is outside {first} to {self.forced_step}"
+        return None
+
+    def _silent(self, command: MergeCommand) -> list[str]:
+        key = (command.merge_id, command.at_step)
+        return sorted(self._participants - self._promises.get(key, set()))
+
+    def _committed(self, command: MergeCommand) -> bool:
+        return not self._silent(command)
+
+    def _give(self, merge_id: str, reason: str) -> MergeOrder:
+        self._pending = None
+        since = self.step - self.last_merge_step
+        names = tuple(sorted(self._participants))
+        self._order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names)
+        return self._order
+
+    def _drop(self, reason: str) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._say("skipped", pending.merge_id, pending.at_step, reason)
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V) -> V:
+    """Add to a mapping that forgets its oldest entries beyond `KEPT_IDS`."""
+    kept[key] = value
+    if len(kept) > KEPT_IDS:
+        kept.popitem(last=False)
+    return value
