@@ -30,6 +30,8 @@ def free_port() -> int:
 def check_port_free(port: int) -> None:
     """Raise `InputError` when something already listens on this loopback port."""
     with socket.socket() as probe:
+        # As servers do: what is left of closed connections does not make a port used.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
@@ -58,6 +60,11 @@ class EmbeddedBroker:
         """Process id of the broker, None before `start`."""
         return self._process.pid if self._process else None
 
+    @property
+    def running(self) -> bool:
+        """True while the process lives, whether it answers or not."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, timeout_s: float = 15.0) -> "EmbeddedBroker":
         """Start the process and wait until it answers; raises `BrokerError` with its last words."""
         url = f"tcp://{self.bootstrap}"
@@ -80,7 +87,7 @@ class EmbeddedBroker:
 
     def healthy(self) -> bool:
         """True when the process lives and answers within a second."""
-        if self._process is None or self._process.poll() is not None:
+        if not self.running:
             return False
         try:
             wait_for_broker(self.bootstrap, 1.0)

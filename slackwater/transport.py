@@ -97,7 +97,8 @@ class BatchProducer:
 
     Nothing runs in the background but kafka-python's sender thread: call `poll` at least every
     50 ms, it sends what has waited long enough. `acked` and `failed` count events, so a caller
-    can say what was lost. A micro-batch over 512 KiB is split, so that it fits into the message
+    can say what was lost; `on_ack` is called with (topic, events) for each message acknowledged,
+    in kafka-python's thread. A micro-batch over 512 KiB is split, so that it fits into the message
     size that brokers take by default.
     """
 
@@ -110,6 +111,7 @@ class BatchProducer:
         batch_wait_s: float = BATCH_WAIT_S,
         bootstrap_timeout_ms: int = BOOTSTRAP_TIMEOUT_MS,
         monotonic: Callable[[], float] = time.monotonic,
+        on_ack: Callable[[Topic, int], None] | None = None,
         **kafka: Any,
     ) -> None:
         try:
@@ -129,6 +131,7 @@ class BatchProducer:
         self._batch_events = batch_events
         self._batch_wait_s = batch_wait_s
         self._monotonic = monotonic
+        self._acked_callback = on_ack
         self._waiting: dict[tuple[Topic, str], list[msgspec.Struct]] = {}
         self._oldest: float | None = None
         self._counting = threading.Lock()
@@ -168,8 +171,11 @@ class BatchProducer:
         return self.acked == self.sent
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Flush and stop the sender thread."""
-        self.flush(timeout_s)
+        """Flush and stop the sender thread; what is not acknowledged by `timeout_s` has failed."""
+        if not self.flush(timeout_s):
+            # kafka-python's own close raises while batches are pending and leaves its thread.
+            self._producer._sender.force_close()
+            self._producer._sender.join(timeout_s)
         self._producer.close(timeout=timeout_s)
 
     def _send_batch(self, topic: Topic, key: str, batch: list[msgspec.Struct]) -> None:
@@ -186,12 +192,14 @@ class BatchProducer:
         except KafkaError as error:
             self._on_error(count, error)
             return
-        future.add_callback(self._on_ack, count)
+        future.add_callback(self._on_ack, topic, count)
         future.add_errback(self._on_error, count)
 
-    def _on_ack(self, count: int, _metadata: object) -> None:
+    def _on_ack(self, topic: Topic, count: int, _metadata: object) -> None:
         with self._counting:
             self.acked += count
+        if self._acked_callback is not None:
+            self._acked_callback(topic, count)
 
     def _on_error(self, count: int, _error: object) -> None:
         with self._counting:

@@ -40,15 +40,13 @@ P = ParamSpec("P")
 class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What an attachment did, in events and commands.
 
-    `dropped` events were pushed out of a full queue or were still waiting at the end, `lost` ones
-    were handed to Kafka and never acknowledged. `skipped` counts merges by the first word of the
-    reason, `ignored` the commands that were not answered.
+    `dropped` events were pushed out of a full queue, or not acknowledged by the end. `skipped`
+    counts merges by the first word of the reason, `ignored` the commands that were not answered.
     """
 
     connected: bool
     acked: int
     dropped: int
-    lost: int
     errors: int
     accepted: int
     skipped: dict[str, int]
@@ -169,12 +167,13 @@ class Attachment:
             memory_pressure: 0 to 1.
         """
         with self._changed:
+            now_us = self._outbox.stamp_us()
             self._tokens_since_merge += tokens
             self._outbox.put(
                 LEARNERS,
                 Step(
                     run_id=self._run_id,
-                    at_us=self._outbox.stamp_us(),
+                    at_us=now_us,
                     learner=self._learner,
                     step=step,
                     loss=loss,
@@ -188,7 +187,7 @@ class Attachment:
                     memory_pressure=memory_pressure,
                 ),
             )
-            found = self._protocol.at_step(step, self._clock.now_us())
+            found = self._protocol.at_step(step, now_us)
             return self._await_promises(step) if isinstance(found, Await) else found
 
     @_never_raises
@@ -256,12 +255,9 @@ class Attachment:
         if self._link.is_alive():
             self._link.stop(CLOSE_TIMEOUT_S)
         summary = self.summary()
-        if summary.dropped or summary.lost:
-            self._log.warning(
-                "%d events dropped and %d lost: the broker was away or too slow",
-                summary.dropped,
-                summary.lost,
-            )
+        if summary.dropped:
+            what = "%d events dropped: the broker was away or too slow"
+            self._log.warning(what, summary.dropped)
 
     def summary(self) -> AttachSummary:
         """Counts so far; complete after `close`."""
@@ -270,7 +266,6 @@ class Attachment:
                 connected=self._link.connected,
                 acked=self._link.acked,
                 dropped=self._outbox.dropped + (len(self._outbox) if self._closed else 0),
-                lost=self._link.lost,
                 errors=self._errors,
                 accepted=self._accepted,
                 skipped=dict(self._skipped),

@@ -4,20 +4,23 @@ Broker away at the start, in the middle or for good: the thread tries again unti
 stop, and says once that it lost the broker and once that it found it.
 """
 
+import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from slackwater.attach.outbox import Outbox
+from slackwater.attach.outbox import Outbox, Outgoing
 from slackwater.codec import Codec
 from slackwater.errors import BrokerError
+from slackwater.events import LearnersEvent, MergesEvent
 from slackwater.settings import RunSettings
-from slackwater.topics import COMMANDS, MERGES, Topic
+from slackwater.topics import COMMANDS, LEARNERS, MERGES, Topic
 from slackwater.transport import BatchProducer, reader
 
 TICK_S = 0.02
@@ -44,7 +47,6 @@ class Link(threading.Thread):
     Attributes:
         connected: True while the broker answers.
         acked: events that the broker has acknowledged.
-        lost: events handed to Kafka and never acknowledged.
         unreadable: lines on the topics read that are no events.
     """
 
@@ -70,7 +72,6 @@ class Link(threading.Thread):
         self._codecs = {t.name(settings.prefix): Codec(t) for t in (COMMANDS, MERGES)}
         self.connected = False
         self.acked = 0
-        self.lost = 0
         self.unreadable = 0
 
     def stop(self, timeout_s: float) -> None:
@@ -93,54 +94,60 @@ class Link(threading.Thread):
 
     def _session(self) -> None:
         where, prefix = self._settings.bootstrap, self._settings.prefix
-        producer = BatchProducer(
-            where, prefix, bootstrap_timeout_ms=CONNECT_TIMEOUT_MS, max_block_ms=CONNECT_TIMEOUT_MS
-        )
-        try:
+        flight = _Flight()
+        with contextlib.ExitStack() as stack:
+            producer = BatchProducer(
+                where,
+                prefix,
+                bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
+                max_block_ms=CONNECT_TIMEOUT_MS,
+                on_ack=flight.on_ack,
+            )
+            stack.callback(self._land, producer, flight)
             consumer = reader(
                 where, (COMMANDS, MERGES), prefix, bootstrap_timeout_ms=CONNECT_TIMEOUT_MS
             )
-            try:
-                self._resume(consumer)
-                self._serve(producer, consumer)
-            finally:
-                consumer.close()
-        finally:
-            producer.close(FLUSH_TIMEOUT_S)
-            self.acked += producer.acked
-            self.lost += producer.sent - producer.acked
+            stack.callback(consumer.close)
+            self._resume(consumer)
+            self._say_connected(True)
+            self._serve(producer, flight, consumer)
 
     def _resume(self, consumer: KafkaConsumer) -> None:
-        # What was said while this link was away still counts. A position that a restarted broker
-        # does not have falls back to the start of its new log: repeats do no harm.
-        for partition, offset in self._positions.items():
-            consumer.seek(partition, offset)
+        # What was said while this link was away still counts. A log that ends before the position
+        # is a new one, of a broker that was restarted. Reading a thing twice does no harm.
+        if not self._positions:
+            return
+        for partition, end in consumer.end_offsets(list(self._positions)).items():
+            position = self._positions[partition]
+            consumer.seek(partition, position if position <= end else 0)
 
-    def _serve(self, producer: BatchProducer, consumer: KafkaConsumer) -> None:
-        acks = _Acks(producer)
-        self._say_connected(True)
+    def _land(self, producer: BatchProducer, flight: "_Flight") -> None:
+        """Close the producer; what was not acknowledged waits for the next session."""
+        producer.close(FLUSH_TIMEOUT_S)
+        self.acked += flight.acked
+        self._outbox.put_back(flight.rest())
+
+    def _serve(self, producer: BatchProducer, flight: "_Flight", consumer: KafkaConsumer) -> None:
         last_sent = time.monotonic()
         while True:
             stopping = self._stopping.is_set()
-            if acks.flowing() != self.connected:
-                self._say_connected(not self.connected, "it does not acknowledge")
-            if self.connected and not stopping and time.monotonic() - last_sent > self._heartbeat_s:
-                self._beat()
-            if producer.failed:
-                msg = "it refused events, or did not acknowledge them in time"
+            if producer.failed or flight.stalled:
+                msg = "it does not acknowledge what it is sent"
                 raise BrokerError(msg)
-            if self._send(producer):
+            if not stopping and time.monotonic() - last_sent > self._heartbeat_s:
+                self._beat()
+            if self._send(producer, flight):
                 last_sent = time.monotonic()
             if stopping:
                 return
             self._read(consumer)
             self._stopping.wait(TICK_S)
 
-    def _send(self, producer: BatchProducer) -> bool:
-        room = MOST_IN_FLIGHT - (producer.sent - producer.acked - producer.failed)
+    def _send(self, producer: BatchProducer, flight: "_Flight") -> bool:
         sent = urgent = False
-        for topic, event in self._outbox.take(room):
+        for topic, event in self._outbox.take(MOST_IN_FLIGHT - len(flight)):
             key = self._settings.group if topic is MERGES else event.learner
+            flight.add(topic, event)
             producer.send(topic, key, event)
             sent, urgent = True, urgent or topic is MERGES
         if urgent:
@@ -170,18 +177,38 @@ class Link(threading.Thread):
             self._log.warning("broker %s is away (%s); training goes on without it", where, why)
 
 
-class _Acks:
-    """Whether acknowledgements still come in for what was sent."""
+class _Flight:
+    """What was handed to a producer and is not acknowledged yet, in the order of each topic."""
 
-    def __init__(self, producer: BatchProducer) -> None:
-        self._producer = producer
-        self._acked = 0
-        self._since = time.monotonic()
+    def __init__(self) -> None:
+        self._unacked: dict[Topic, deque[LearnersEvent | MergesEvent]] = {
+            MERGES: deque(),
+            LEARNERS: deque(),
+        }
+        self._moved = time.monotonic()
+        self.acked = 0
 
-    def flowing(self) -> bool:
-        """False when something is in flight and nothing was acknowledged for `ACK_PATIENCE_S`."""
-        acked = self._producer.acked
-        idle = self._producer.sent == acked + self._producer.failed
-        if idle or acked != self._acked:
-            self._acked, self._since = acked, time.monotonic()
-        return time.monotonic() - self._since < ACK_PATIENCE_S
+    def add(self, topic: Topic, event: LearnersEvent | MergesEvent) -> None:
+        """Note an event that is handed to the producer."""
+        if not len(self):
+            self._moved = time.monotonic()
+        self._unacked[topic].append(event)
+
+    def on_ack(self, topic: Topic, count: int) -> None:
+        """The oldest `count` events of a topic have arrived; called in the producer's thread."""
+        for _ in range(count):
+            self._unacked[topic].popleft()
+        self.acked += count
+        self._moved = time.monotonic()
+
+    @property
+    def stalled(self) -> bool:
+        """True when events are under way and none was acknowledged for `ACK_PATIENCE_S`."""
+        return len(self) > 0 and time.monotonic() - self._moved > ACK_PATIENCE_S
+
+    def rest(self) -> list[Outgoing]:
+        """All that was not acknowledged."""
+        return [(topic, event) for topic, queue in self._unacked.items() for event in queue]
+
+    def __len__(self) -> int:
+        return sum(len(queue) for queue in self._unacked.values())

@@ -1,13 +1,15 @@
 """Events on their way out: bounded, stamped in the order they are sent, full without blocking."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slackwater.clock import RunClock
 from slackwater.events import LearnersEvent, MergesEvent
 from slackwater.topics import LEARNERS, MERGES, Topic
 
 MERGES_LIMIT = 1_000
+
+Outgoing = tuple[Topic, LearnersEvent | MergesEvent]
 
 
 class Outbox:
@@ -18,7 +20,7 @@ class Outbox:
     `stamp_us` and `put`: then times never go back in the order sent, even when the wall clock does.
 
     Attributes:
-        dropped: events that were pushed out of a full queue.
+        dropped: events that found no room.
     """
 
     def __init__(self, clock: RunClock, limit: int) -> None:
@@ -42,12 +44,21 @@ class Outbox:
             self.dropped += 1
         queue.append(event)
 
-    def take(self, most: int) -> Iterator[tuple[Topic, LearnersEvent | MergesEvent]]:
+    def take(self, most: int) -> Iterator[Outgoing]:
         """Remove and yield up to `most` events, merge reports first."""
         for topic, queue in self._queues.items():
             while queue and most > 0:
                 most -= 1
                 yield topic, queue.popleft()
+
+    def put_back(self, events: Iterable[Outgoing]) -> None:
+        """Put events that were taken and not acknowledged back at the head, in their order."""
+        for topic, event in reversed(list(events)):
+            queue = self._queues[topic]
+            if len(queue) == queue.maxlen:
+                self.dropped += 1
+            else:
+                queue.appendleft(event)
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._queues.values())
