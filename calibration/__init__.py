@@ -1,0 +1,1 @@
+"""The calibration protocol: matched random, oracle, gate and verdict. No I/O, no clock."""
