@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
+from slackwater.cli.replay import replay
 from slackwater.cli.schema import schema
+from slackwater.cli.stream import stream
 from slackwater.cli.topics import topics
 
 app = typer.Typer(
@@ -33,3 +35,5 @@ def slackwater(
 
 app.command()(schema)
 app.add_typer(topics, name="topics")
+app.command()(stream)
+app.command()(replay)

@@ -1,0 +1,120 @@
+"""`slackwater stream`: the Faust job."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slackwater.errors import InputError
+
+Kafka = Annotated[
+    str | None, typer.Option("--kafka", help="broker HOST:PORT; default $KAFKA_BOOTSTRAP_SERVERS")
+]
+
+
+def stream(
+    db: Annotated[Path | None, typer.Option(help="run log (DuckDB file) to write")] = None,
+    policy: Annotated[str, typer.Option(help="policy that commands merges")] = "wa_forecast",
+    shadow: Annotated[
+        str, typer.Option(help="policies that decide beside it, comma-separated, for the log")
+    ] = "",
+    roles: Annotated[
+        str, typer.Option(help="what this process does, comma-separated: count, decide, log")
+    ] = "count,decide,log",
+    min_gap_steps: Annotated[int, typer.Option(help="H_min, inner steps")] = 128,
+    max_gap_steps: Annotated[int, typer.Option(help="H_max, inner steps")] = 512,
+    window_s: Annotated[
+        float, typer.Option(help="merge window until merges are measured, event seconds")
+    ] = 8.0,
+    half_life_s: Annotated[float, typer.Option(help="of the rate forecast, event seconds")] = 4.0,
+    command_lead_s: Annotated[
+        float, typer.Option(help="time a command needs to reach every learner, wall seconds")
+    ] = 0.5,
+    expect_sidecars: Annotated[
+        int, typer.Option(help="sidecars to wait for before the first decision")
+    ] = 0,
+    expect_learners: Annotated[
+        int, typer.Option(help="learners to wait for before the first merge")
+    ] = 1,
+    partitions: Annotated[
+        int, typer.Option(help="partitions of the requests topic, when it has to be made")
+    ] = 4,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="any other setting, such as controller.stopping_tau_s=4"),
+    ] = None,
+    offset_reset: Annotated[
+        str, typer.Option(help="where a new run starts to read: earliest or latest")
+    ] = "latest",
+    metrics_host: Annotated[str, typer.Option(help="address of the metrics endpoint")] = (
+        "127.0.0.1"
+    ),
+    metrics_port: Annotated[
+        int | None, typer.Option(help="port of the Prometheus endpoint; none if not given")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of every random choice")] = 0,
+    run_info: Annotated[
+        str, typer.Option(help="JSON object kept with the run: trace, trace_sha256, settings")
+    ] = "{}",
+    kafka: Kafka = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="file to create once partitions are assigned")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
+) -> None:
+    """Turn events into decisions, commands and a run log, until stopped by SIGTERM or Ctrl-C."""
+    from slackwater.clock import RunClock
+    from slackwater.settings import RunSettings
+    from slackwater.transport import make_topics, wait_for_broker
+    from streams.configure import stream_settings
+    from streams.service import StreamProcess
+
+    clock = RunClock.from_env()
+    settings = stream_settings(
+        RunSettings.from_env(bootstrap=kafka),
+        clock,
+        {
+            "policy": policy,
+            "shadow": [name for name in shadow.split(",") if name],
+            "roles": [role for role in roles.split(",") if role],
+            "db": db,
+            "expect_sidecars": expect_sidecars,
+            "metrics_host": metrics_host,
+            "metrics_port": metrics_port,
+            "offset_reset": offset_reset,
+            "run_info": _object(run_info),
+        },
+        {
+            "min_gap_steps": min_gap_steps,
+            "max_gap_steps": max_gap_steps,
+            "window_s": window_s,
+            "half_life_s": half_life_s,
+            "command_lead_s": command_lead_s,
+            "expect_learners": expect_learners,
+            "seed": seed,
+        },
+        setting or [],
+    )
+    wait_for_broker(settings.run.bootstrap)
+    make_topics(settings.run.bootstrap, settings.run.prefix, partitions)
+    summary = StreamProcess(settings, clock, lambda: _touch(ready_file)).run()
+    if as_json:
+        typer.echo(json.dumps(summary))
+
+
+def _touch(path: Path | None) -> None:
+    if path is not None:
+        path.touch()
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        msg = f'--run-info is not JSON ({error}); give an object such as \'{{"trace": "x"}}\''
+        raise InputError(msg) from None
+    if not isinstance(value, dict):
+        msg = f"--run-info is {text!r}; it must be a JSON object"
+        raise InputError(msg)
+    return value

@@ -1,0 +1,147 @@
+"""The Faust app: feeds the job from its topics, sends what it returns, commits what it logs.
+
+A message is acknowledged to Kafka only after its rows are in the run log, so the offsets in Kafka
+never pass those in the log; after a crash the log's own offsets decide what is new.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from slackwater.codec import encode_lines
+from slackwater.topics import ALL_TOPICS, REQUESTS, Topic
+from streams.job import DECIDE_TOPICS, Job, Message, Outgoing
+from streams.settings import StreamSettings
+from streams.transport import QuickTransport
+
+TICK_S = 0.05
+MAX_UNCOMMITTED_EVENTS = 200_000
+
+Commit = Callable[[], Awaitable[int]]
+
+
+class Shipper:
+    """Holds what is uncommitted: commits it in the background and acknowledges it after."""
+
+    def __init__(self, commit: Commit | None, commit_s: float) -> None:
+        self._commit = commit
+        self._commit_s = commit_s
+        self._waiting: list[tuple[Any, Any]] = []
+        self._room = asyncio.Event()
+        self._room.set()
+        self._events = 0
+
+    async def add(self, stream: Any, event: Any, size: int) -> None:
+        """Take one handled message; waits while too much is uncommitted."""
+        if self._commit is None:
+            await stream.ack(event)
+            return
+        self._waiting.append((stream, event))
+        self._events += size
+        if self._events > MAX_UNCOMMITTED_EVENTS:
+            self._room.clear()
+            await self._room.wait()
+
+    async def ship(self) -> None:
+        """Commit once, then acknowledge what that commit holds."""
+        waiting, self._waiting = self._waiting, []
+        self._events = 0
+        if self._commit is not None:
+            await self._commit()
+        for stream, event in waiting:
+            await stream.ack(event)
+        self._room.set()
+
+    async def run(self) -> None:
+        """Commit for ever, every `commit_s`."""
+        while True:
+            started = time.monotonic()
+            await self.ship()
+            await asyncio.sleep(max(0.0, self._commit_s - (time.monotonic() - started)))
+
+
+def read_topics(settings: StreamSettings) -> tuple[Topic, ...]:
+    """The topics that a process with these roles reads."""
+    if "log" in settings.roles:
+        return ALL_TOPICS
+    wanted: tuple[Topic, ...] = ()
+    if "count" in settings.roles:
+        wanted += (REQUESTS,)
+    if "decide" in settings.roles:
+        wanted += DECIDE_TOPICS
+    return wanted
+
+
+def build_app(settings: StreamSettings, group_id: str, datadir: Path) -> faust.App:
+    """A Faust app without tables, leader or web server, on the short-fetch transport.
+
+    The session times keep a start under 6 s where a broker makes members wait for each other.
+    """
+    app = faust.App(
+        group_id,
+        broker=[f"kafka://{host}" for host in settings.run.bootstrap.split(",")],
+        datadir=str(datadir),
+        autodiscover=False,
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        broker_session_timeout=6,
+        broker_heartbeat_interval=1,
+        broker_rebalance_timeout=6,
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset=settings.offset_reset,
+        producer_acks=-1,
+        producer_max_request_size=1 << 22,
+        stream_wait_empty=False,
+    )
+    app.transport = QuickTransport(app.conf.broker_consumer, app)
+    return app
+
+
+class Wiring:
+    """Connects one job to one Faust app."""
+
+    def __init__(
+        self, app: faust.App, job: Job, shipper: Shipper, on_ready: Callable[[], None]
+    ) -> None:
+        self.app, self.job, self.shipper = app, job, shipper
+        self._on_ready = on_ready
+        prefix = job.settings.run.prefix
+        self._topics = {
+            topic: app.topic(topic.name(prefix), key_serializer="raw", value_serializer="raw")
+            for topic in ALL_TOPICS
+        }
+        for topic in read_topics(job.settings):
+            app.agent(self._topics[topic], name=f"slackwater-{topic.kind}", concurrency=1)(
+                self._agent(topic)
+            )
+        app.timer(TICK_S)(self._tick)
+        app.on_rebalance_complete.connect(self._ready, weak=False)
+
+    async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
+        self._on_ready()
+
+    def _agent(self, topic: Topic) -> Callable[[Any], Any]:
+        async def agent(stream: Any) -> None:
+            stream = stream.noack()
+            async for event in stream.events():
+                message = event.message
+                value = event.value
+                outgoing = self.job.handle(Message(topic, message.partition, message.offset, value))
+                await self.send(outgoing)
+                await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
+
+        agent.__name__ = topic.kind
+        return agent
+
+    async def _tick(self) -> None:
+        await self.send(self.job.tick())
+
+    async def send(self, outgoing: Iterable[Outgoing]) -> None:
+        """Send each of them as one message."""
+        for out in outgoing:
+            await self._topics[out.topic].send(key=out.key.encode(), value=encode_lines(out.events))

@@ -1,0 +1,86 @@
+"""From options to settings: checked as a whole, so that one line says what is wrong."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controller.policies import policy_named
+from controller.settings import ControllerSettings
+from slackwater.clock import RunClock
+from slackwater.errors import InputError
+from slackwater.settings import RunSettings
+from streams.settings import ROLES, StreamSettings
+
+WALL_TIMES = ("command_lead_s", "learner_stale_s")
+
+
+def stream_settings(
+    run: RunSettings,
+    clock: RunClock,
+    job: Mapping[str, Any],
+    controller: Mapping[str, Any],
+    assignments: Sequence[str] = (),
+) -> StreamSettings:
+    """Settings of a stream process; raises `InputError` naming the value that is wrong.
+
+    `assignments` are `NAME=VALUE` or `controller.NAME=VALUE`, values as JSON or plain text; they
+    win. How long a command travels and how long a learner may be silent are times on the wall:
+    event time that runs faster stretches both by the clock's speed.
+    """
+    tree: dict[str, Any] = {**job, "controller": {"group": run.group, **controller}}
+    for assignment in assignments:
+        _assign(tree, assignment)
+    defaults = ControllerSettings()
+    for name in WALL_TIMES:
+        tree["controller"][name] = clock.speed * _number(
+            name, tree["controller"].get(name, getattr(defaults, name))
+        )
+    settings = _convert({**tree, "run": msgspec.to_builtins(run)})
+    for name in (settings.policy, *settings.shadow):
+        policy_named(name)
+    return settings
+
+
+def _convert(tree: dict[str, Any]) -> StreamSettings:
+    unknown = sorted(set(tree["roles"]) - set(ROLES)) if "roles" in tree else []
+    if unknown:
+        msg = f"role {unknown[0]!r} is not known; choose from {', '.join(ROLES)}"
+        raise InputError(msg)
+    try:
+        return msgspec.convert(tree, StreamSettings, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        msg = f"a stream setting cannot be used: {error}"
+        raise InputError(msg) from None
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind is Path:
+        return Path(value)
+    raise NotImplementedError
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, int | float):
+        return value
+    msg = f"{name} is {value!r}; it must be a number of seconds"
+    raise InputError(msg)
+
+
+def _assign(tree: dict[str, Any], assignment: str) -> None:
+    path, equals, text = assignment.partition("=")
+    if not equals or not path:
+        msg = f"--set {assignment!r}: it must be NAME=VALUE or controller.NAME=VALUE"
+        raise InputError(msg)
+    *parents, name = path.split(".")
+    place = tree
+    for parent in parents:
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):
+            msg = f"--set {assignment!r}: {parent} has no settings of its own"
+            raise InputError(msg)
+    try:
+        place[name] = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        place[name] = text

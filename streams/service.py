@@ -1,0 +1,188 @@
+"""One stream process from its settings to its summary: opens, runs and closes everything."""
+
+import asyncio
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faust
+import msgspec
+from aiokafka.errors import KafkaError
+from prometheus_client import CollectorRegistry, start_http_server
+
+from controller.engine import Engine
+from controller.policies import policy_named
+from slackwater.clock import RunClock
+from slackwater.errors import BrokerError, InputError, SlackwaterError
+from slackwater.transport import wait_for_broker
+from streams.app import Shipper, Wiring, build_app, read_topics
+from streams.job import Job
+from streams.metrics import Metrics
+from streams.offsets import place_group, starting_offsets
+from streams.progress import Progress
+from streams.runlog.log import RunLog
+from streams.runlog.rows import Run
+from streams.settings import StreamSettings
+from streams.sink import DuckDBLog
+from streams.stage import DecisionStage
+from streams.versions import versions
+
+STOP_TIMEOUT_S = 5.0
+
+
+def build_stage(settings: StreamSettings) -> DecisionStage:
+    """The decision stage of a process with role `decide`."""
+    engine = Engine(
+        settings.controller,
+        [policy_named(name) for name in (settings.policy, *settings.shadow)],
+        run_id=settings.run.run_id,
+        bin_s=settings.bin_s,
+    )
+    progress = Progress(
+        settings.silence_s,
+        settings.expect_sidecars,
+        settings.controller.expect_learners,
+        time.monotonic,
+    )
+    return DecisionStage(engine, progress)
+
+
+def serve_metrics(settings: StreamSettings, registry: CollectorRegistry) -> Callable[[], None]:
+    """Start the Prometheus endpoint if a port is set; returns how to stop it."""
+    if settings.metrics_port is None:
+        return lambda: None
+    try:
+        server, _thread = start_http_server(settings.metrics_port, settings.metrics_host, registry)
+    except OSError as error:
+        msg = (
+            f"cannot serve metrics on {settings.metrics_host}:{settings.metrics_port} "
+            f"({error.strerror}); choose another --metrics-port"
+        )
+        raise InputError(msg) from None
+    return server.shutdown
+
+
+class StreamProcess:
+    """Opens what the roles need, runs until told to stop, closes in the right order."""
+
+    def __init__(
+        self, settings: StreamSettings, clock: RunClock, on_ready: Callable[[], None]
+    ) -> None:
+        self.settings, self.clock, self._on_ready = settings, clock, on_ready
+        self.metrics = Metrics(CollectorRegistry())
+        self._log: RunLog | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Run until SIGTERM or SIGINT; returns the summary. Raises `SlackwaterError`."""
+        wait_for_broker(self.settings.run.bootstrap)
+        stop_metrics = serve_metrics(self.settings, self.metrics.registry)
+        try:
+            with tempfile.TemporaryDirectory(prefix="slackwater-faust-") as datadir:
+                return self._run_logged(Path(datadir))
+        finally:
+            stop_metrics()
+
+    def _run_logged(self, datadir: Path) -> dict[str, Any]:
+        if "log" not in self.settings.roles:
+            asyncio.run(self._main(datadir, None))
+            return self._summary()
+        if self.settings.db is None:
+            msg = "role log needs a run log; give --db PATH, or leave log out of --roles"
+            raise InputError(msg)
+        log = RunLog(self.settings.db, self.settings.run.run_id)
+        failed: str | None = "it was stopped by an error"
+        try:
+            log.start_run(self._run_row())
+            asyncio.run(self._main(datadir, log))
+            failed = None
+        except SlackwaterError as error:
+            failed = str(error)
+            raise
+        finally:
+            run_id, now_us = self.settings.run.run_id, self.clock.now_us()
+            try:
+                log.finish_run(run_id, "failed" if failed else "complete", now_us, failed)
+            finally:
+                log.close()
+        return self._summary()
+
+    async def _main(self, datadir: Path, log: RunLog | None) -> None:
+        sink = DuckDBLog(log, self.settings.run.prefix, self.metrics) if log else None
+        stage = build_stage(self.settings) if "decide" in self.settings.roles else None
+        job = Job(self.settings, self.clock, self.metrics, stage, sink)
+        app = build_app(self.settings, self._place_group(log), datadir)
+        shipper = Shipper(sink.commit if sink else None, self.settings.commit_s)
+        Wiring(app, job, shipper, self._on_ready)
+        await self._until_stopped(app, shipper)
+
+    def _place_group(self, log: RunLog | None) -> str:
+        """Name the consumer group; where there is a log, a new one that starts at its offsets."""
+        run = self.settings.run
+        base = f"{run.prefix}-{run.group}-{run.run_id}-{'-'.join(self.settings.roles)}"
+        if log is None:
+            return base
+        group_id = f"{base}-{time.time_ns() // 1000}"
+        offsets = starting_offsets(
+            run, read_topics(self.settings), log.stored_offsets(), self.settings.offset_reset
+        )
+        place_group(run, group_id, offsets)
+        return group_id
+
+    async def _until_stopped(self, app: faust.App, shipper: Shipper) -> None:
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        app.finalize()
+        await app.start()
+        shipping = asyncio.create_task(shipper.run())
+        watch = asyncio.create_task(stopping.wait())
+        crash = asyncio.create_task(app.wait_until_stopped())
+        try:
+            await asyncio.wait({watch, crash, shipping}, return_when=asyncio.FIRST_COMPLETED)
+            if shipping.done():
+                shipping.result()
+            if app.crash_reason is not None:
+                raise _explained(app.crash_reason)
+        finally:
+            for task in (shipping, watch, crash):
+                task.cancel()
+            await asyncio.gather(shipping, watch, crash, return_exceptions=True)
+            await asyncio.wait_for(app.stop(), STOP_TIMEOUT_S)
+        await shipper.ship()
+
+    def _run_row(self) -> Run:
+        info = self.settings.run_info
+        return Run(
+            run_id=self.settings.run.run_id,
+            created_us=self.clock.now_us(),
+            policy=self.settings.policy,
+            settings={**info.get("settings", {}), "stream": _builtins(self.settings)},
+            versions=versions(),
+            seed=info.get("seed", self.settings.controller.seed),
+            trace=info.get("trace"),
+            trace_sha256=info.get("trace_sha256"),
+        )
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "run_id": self.settings.run.run_id,
+            "roles": list(self.settings.roles),
+            "db": str(self.settings.db) if self.settings.db else None,
+            "figures": self.metrics.totals(),
+        }
+
+
+def _explained(error: BaseException) -> BaseException:
+    """A lost broker is the user's to mend; everything else is a fault and keeps its traceback."""
+    if isinstance(error, KafkaError):
+        return BrokerError(f"the broker was lost: {error}")
+    return error
+
+
+def _builtins(settings: StreamSettings) -> Any:
+    return msgspec.to_builtins(settings, enc_hook=str)

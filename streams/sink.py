@@ -1,0 +1,93 @@
+"""The job's run log: DuckDB behind the two calls that the job and the shipper make."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from slackwater.events import Decision, MergeCommand
+from slackwater.topics import COMMANDS, DECISIONS
+from streams.job import Message
+from streams.metrics import Metrics
+from streams.runlog.log import RunLog
+from streams.runlog.tables import TABLES
+
+
+class DuckDBLog:
+    """Buffers messages on the event loop's thread, and writes them on one of its own.
+
+    Decisions and commands that were sent again after a crash are left out: a decision is known by
+    its policy and tick, a command by its merge_id.
+    """
+
+    def __init__(self, log: RunLog, prefix: str, metrics: Metrics) -> None:
+        self._log = log
+        self._prefix = prefix
+        self._metrics = metrics
+        self._thread = ThreadPoolExecutor(1, "run-log")
+        self._stored = log.stored_offsets()
+        self._decided_us: dict[str, int] = dict(
+            log.fetch(
+                "SELECT policy, max(at_us) FROM decisions WHERE run_id = ? GROUP BY policy",
+                [log.run_id],
+            )
+        )
+        self._commanded: set[str] = {
+            merge_id
+            for (merge_id,) in log.fetch(
+                "SELECT merge_id FROM commands WHERE run_id = ? AND merge_id IS NOT NULL",
+                [log.run_id],
+            )
+        }
+
+    def stored(self, topic: str, partition: int) -> int:
+        """The next offset wanted of a partition: everything before it is in the log."""
+        return self._stored.get((topic, partition), 0)
+
+    def append(
+        self,
+        message: Message,
+        events: Any,
+        extras: dict[int, dict[str, Any]],
+        late: frozenset[int],
+    ) -> None:
+        """Buffer the events of one message for the next commit."""
+        if message.topic in (DECISIONS, COMMANDS):
+            keep = [i for i, event in enumerate(events) if self._is_new(event)]
+            extras = {new: extras[i] for new, i in enumerate(keep) if i in extras}
+            events = [events[i] for i in keep]
+        self._log.append(
+            events,
+            topic=message.topic.name(self._prefix),
+            partition=message.partition,
+            offset=message.offset,
+            extras=extras,
+            late=late,
+        )
+
+    async def commit(self) -> int:
+        """Write what is buffered now, off the event loop; returns the events written.
+
+        Raises `RunLogError`; then nothing of it is in the log.
+        """
+        started = time.perf_counter()
+        batch = self._log.take()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._log.write, batch)
+        self._log.written(batch)
+        self._stored.update(batch.offsets)
+        if batch.events:
+            self._metrics.observe("commit_seconds", time.perf_counter() - started)
+            for kind, chunks in batch.chunks.items():
+                self._metrics.count("rows", sum(len(c.events) for c in chunks), table=TABLES[kind])
+        return batch.events
+
+    def _is_new(self, event: Any) -> bool:
+        if isinstance(event, Decision):
+            if event.at_us <= self._decided_us.get(event.policy, 0):
+                return False
+            self._decided_us[event.policy] = event.at_us
+        elif isinstance(event, MergeCommand):
+            if event.merge_id in self._commanded:
+                return False
+            self._commanded.add(event.merge_id)
+        return True
