@@ -1,0 +1,15 @@
+-- How long do merges take, and where does the time go? One row a run and learner
+SELECT
+    run_id,
+    learner,
+    count(*) AS merges,
+    quantile_cont(seconds, 0.50) AS p50_s,
+    quantile_cont(seconds, 0.95) AS p95_s,
+    max(seconds) AS longest_s,
+    avg(exchange_s) AS mean_exchange_s,
+    avg(checkpoint_s) AS mean_checkpoint_s,
+    sum(bytes_exchanged)::BIGINT AS bytes_exchanged,
+    avg(exchange_bytes_per_s) AS mean_exchange_bytes_per_s
+FROM merge_durations
+GROUP BY run_id, learner
+ORDER BY run_id, learner;

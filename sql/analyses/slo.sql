@@ -1,0 +1,14 @@
+-- Did merges hurt? Violations and latency inside and outside merge windows, run by run
+SELECT
+    run_id,
+    policy,
+    place,
+    requests,
+    arrived_in,
+    in_service,
+    violations,
+    violation_rate,
+    p50_s,
+    p95_s
+FROM slo_by_overlap
+ORDER BY run_id, place;
