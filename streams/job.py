@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from controller.counting import Counted, PartitionCounter
 from slackwater.clock import RunClock
 from slackwater.codec import Codec, Decoded
 from slackwater.events import DeadLetter, Decision
@@ -24,7 +25,6 @@ from slackwater.topics import (
     REQUESTS,
     Topic,
 )
-from streams.counter import Counted, PartitionCounter
 from streams.metrics import Metrics
 from streams.settings import StreamSettings
 from streams.stage import DecisionStage
