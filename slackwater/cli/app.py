@@ -7,7 +7,9 @@ import typer
 from slackwater import __version__
 from slackwater.cli.replay import replay
 from slackwater.cli.schema import schema
+from slackwater.cli.sql import sql
 from slackwater.cli.stream import stream
+from slackwater.cli.testbed import run_everything
 from slackwater.cli.topics import topics
 
 app = typer.Typer(
@@ -37,3 +39,5 @@ app.command()(schema)
 app.add_typer(topics, name="topics")
 app.command()(stream)
 app.command()(replay)
+app.command("testbed")(run_everything)
+app.command()(sql)

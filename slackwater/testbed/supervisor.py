@@ -105,7 +105,8 @@ class Supervisor:
         replay: makes the replay once the learners are ready.
         log: the view of the run log.
         signals: what a person wants.
-        on_tick: called with the phase every 50 ms; draws the screen.
+        on_tick: called with the phase and the wall seconds since the replay began (None before)
+            every 50 ms; draws the screen.
         limits: how long to wait for what.
     """
 
@@ -115,7 +116,7 @@ class Supervisor:
     replay: Callable[[], Part]
     log: RunLogView
     signals: StopSignals
-    on_tick: Callable[[Phase], None]
+    on_tick: Callable[[Phase, float | None], None]
     limits: Limits = field(default_factory=Limits)
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -140,6 +141,8 @@ class Supervisor:
             status = "interrupted"
         except PartError as failed:
             status, failure = "failed", failed
+        except SlackwaterError as error:
+            status, failure = "failed", PartError("the testbed", f"stopped: {error}", [], None)
         finally:
             late_failure = self._end()
         if late_failure and status == "complete":
@@ -181,8 +184,8 @@ class Supervisor:
             raise slow.failure(what)
 
     def _play(self) -> None:
-        self._enter(Phase.RUNNING)
         replay, self._playing_since = self._replay, self.monotonic()
+        self._enter(Phase.RUNNING)
         if replay is not None:
             self._until(lambda: not replay.running, None)
         self._played_s = self.monotonic() - self._playing_since
@@ -214,10 +217,17 @@ class Supervisor:
         failures.append(self._drain())
         self._phase = Phase.STOPPING_STREAM
         failures.append(self._stop([self._stream] if self._stream else []))
-        self.broker.stop()
+        failures.append(self._stop_broker())
         self._phase = Phase.DONE
-        self.on_tick(self._phase)
+        self._show()
         return next((failure for failure in failures if failure), None)
+
+    def _stop_broker(self) -> PartError | None:
+        try:
+            self.broker.stop()
+        except SlackwaterError as error:
+            return self._broker_failure(f"did not end well: {error}")
+        return None
 
     def _stop(self, parts: Sequence[Part]) -> PartError | None:
         """End these parts together, by force when they take too long."""
@@ -287,8 +297,13 @@ class Supervisor:
     def _enter(self, phase: Phase) -> None:
         self.signals.check()
         self._phase = phase
-        self.on_tick(phase)
+        self._show()
 
     def _tick(self) -> None:
-        self.on_tick(self._phase)
+        self._show()
         self.sleep(POLL_S)
+
+    def _show(self) -> None:
+        since_s = self._playing_since
+        playing_s = None if since_s is None else self.monotonic() - since_s
+        self.on_tick(self._phase, playing_s if self._played_s is None else self._played_s)

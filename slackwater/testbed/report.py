@@ -1,0 +1,104 @@
+"""The summary as a person reads it: one table, where the run log is, what to type next."""
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from slackwater.testbed.figures import number, percent
+from slackwater.testbed.snapshot import Row
+from slackwater.testbed.summary import Summary
+
+STYLES = {"complete": "bold green", "failed": "bold red", "interrupted": "bold yellow"}
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Print the summary; what went wrong is on stderr, by `problem_lines`."""
+    table = Table(box=box.ROUNDED, show_header=False, title_justify="left")
+    table.title = Text.assemble(f"run {summary.run_id}  ", (summary.status, STYLES[summary.status]))
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in _rows(summary):
+        table.add_row(label, value)
+    hints = [Text(f"  {command}") for command in summary.next]
+    console.print(table)
+    if hints:
+        console.print(Group(Text(f"run log: {summary.run_log}"), Text("next:"), *hints))
+
+
+def problem_lines(summary: Summary) -> list[str]:
+    """What failed, its last words and where its log is, for stderr."""
+    lines = [f"slackwater: {problem}" for problem in summary.problems]
+    if summary.failed_part and summary.last_lines:
+        lines += [f"  {summary.failed_part}: {line}" for line in summary.last_lines]
+    if summary.logs:
+        lines.append(f"  logs of all parts: {summary.logs}")
+    return lines
+
+
+def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
+    yield "lasted", f"{summary.wall_s:.0f} s, {number(summary.played_s)} s of them the replay"
+    if summary.merges is None or summary.events is None:
+        return
+    totals = summary.requests or {}
+    yield (
+        "requests",
+        f"{number(totals.get('requests', 0))}, p50 {number(totals.get('p50_s'), 3, ' s')}, "
+        f"p95 {number(totals.get('p95_s'), 3, ' s')}",
+    )
+    slo = number(totals.get("slo_s"), 1, " s")
+    for place in ("inside", "outside"):
+        yield f"SLO {slo} {place}", _slo(summary.slo.get(place, {}))
+    yield from _merges(summary.merges)
+    yield (
+        "decisions",
+        "\n".join(
+            f"{row['decisions']:>6,} {row['action']:<5} {row['reason']}"
+            for row in summary.decisions
+        ),
+    )
+    for row in summary.learners:
+        losses = f"loss {number(row['first_loss'], 3)} to {number(row['loss'], 3)}"
+        yield row["learner"], f"{number(row['steps'])} steps, {losses}"
+    events = summary.events
+    yield (
+        "events",
+        f"{number(events['lost'])} lost, {number(events['dead'])} dead, "
+        f"{number(events['late'])} late",
+    )
+    yield "rows", ", ".join(f"{name} {count:,}" for name, count in summary.rows.items() if count)
+
+
+def _slo(row: Row) -> str:
+    requests, violations = row.get("requests", 0), row.get("violations", 0)
+    rate = row.get("violation_rate")
+    return (
+        f"{violations:,} violations of {requests:,} requests "
+        f"({percent(rate, 1) if rate is not None else number(None)}), "
+        f"p95 {number(row.get('p95_s'), 3, ' s')}"
+    )
+
+
+def _merges(merges: Row) -> Iterator[tuple[str, str]]:
+    yield (
+        "merges",
+        f"{merges['commanded']} commanded, {merges['finished_by_all']} finished by every learner, "
+        f"{merges['forced_at_h_max']} of them forced at H_max",
+    )
+    skipped = merges["skipped"]
+    if skipped:
+        yield "skipped", ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+    yield (
+        "exchanged",
+        f"{merges['bytes_exchanged'] / 1e6:,.1f} MB, {merges['bytes_expected'] / 1e6:,.1f} MB by "
+        f"the parameters ({number(merges['parameters'])}); median merge "
+        f"{number(merges['median_s'], 2, ' s')}, longest {number(merges['longest_s'], 2, ' s')}",
+    )
+    yield (
+        "weights",
+        "equal on all learners after every merge"
+        if not (merges["digest_mismatches"])
+        else f"different after {merges['digest_mismatches']} merges",
+    )

@@ -1,0 +1,77 @@
+"""Where a run shows itself while it lasts: redrawn in place on a terminal, else a line at times."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+
+from slackwater.testbed import plain, screen
+from slackwater.testbed.status import Status
+
+REDRAW_S = 0.25
+LINE_S = 5.0
+
+Show = Callable[[Status], None]
+
+
+class View(Protocol):
+    """Opens the view for the time of a run; what it yields takes every moment's status."""
+
+    def __call__(self, console: Console) -> AbstractContextManager[Show]:
+        """Open on this console."""
+
+
+def view_for(console: Console, *, wants_plain: bool) -> AbstractContextManager[Show]:
+    """The live screen where the console can redraw, plain lines elsewhere."""
+    if wants_plain or not console.is_terminal or console.is_dumb_terminal:
+        return plain_view(console)
+    return live_view(console)
+
+
+@contextlib.contextmanager
+def live_view(console: Console) -> Iterator[Show]:
+    """The screen of `screen.picture`, drawn by the caller's thread and gone at the end."""
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def draw(status: Status) -> None:
+            live.update(screen.picture(status), refresh=True)
+
+        yield _at_most_every(REDRAW_S, draw)
+
+
+@contextlib.contextmanager
+def plain_view(console: Console) -> Iterator[Show]:
+    """A line every five seconds, and one whenever the phase changes."""
+    last: list[str] = []
+    paced = _at_most_every(LINE_S, lambda status: _print_line(console, status))
+
+    def show(status: Status) -> None:
+        if last != [status.phase]:
+            last[:] = [status.phase]
+            _print_line(console, status)
+        else:
+            paced(status)
+
+    yield show
+
+
+def _print_line(console: Console, status: Status) -> None:
+    console.print(plain.line(status), soft_wrap=True, highlight=False, markup=False)
+
+
+def _at_most_every(
+    period_s: float, draw: Show, monotonic: Callable[[], float] = time.monotonic
+) -> Show:
+    due_s = monotonic()
+
+    def paced(status: Status) -> None:
+        nonlocal due_s
+        if monotonic() >= due_s:
+            due_s = monotonic() + period_s
+            draw(status)
+
+    return paced
