@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
+from slackwater.cli.doctor import doctor
 from slackwater.cli.replay import replay
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
 from slackwater.cli.stream import stream
 from slackwater.cli.testbed import run_everything
 from slackwater.cli.topics import topics
+from slackwater.cli.trainer import trainer
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,4 +42,6 @@ app.add_typer(topics, name="topics")
 app.command()(stream)
 app.command()(replay)
 app.command("testbed")(run_everything)
+app.command()(doctor)
 app.command()(sql)
+app.command()(trainer)
