@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ CLOSE_TIMEOUT_S = 2.0
 REASON_CHARS = 200
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +54,11 @@ class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
     ignored: dict[str, int]
 
 
-def _never_raises(method: Callable[P, Any]) -> Callable[P, Any]:
+def _never_raises(method: Callable[P, R]) -> Callable[P, R | None]:
     """A fault in here is logged and counted; it does not end the training run it watches."""
 
     @functools.wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
         try:
             return method(*args, **kwargs)
         except Exception:

@@ -1,0 +1,74 @@
+"""What learners tell each other before they merge, and what a merge needs of their group."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import torch
+
+
+class MergeRefusedError(Exception):
+    """The group did not merge; the reason is the message, its first word a category."""
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank lays down for the others to see; all but `finite` must be equal.
+
+    `phase` tells the agreement to begin from the one that all have exchanged.
+    """
+
+    merge_id: str
+    steps_since_merge: int
+    epoch: int
+    phase: str
+    finite: bool = True
+
+    def mismatch(self, other: "Card") -> str | None:
+        """The first field that differs, None when none does."""
+        for name in ("merge_id", "steps_since_merge", "epoch", "phase"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                return f"mismatch: {name} {mine} and {theirs}"
+        return None
+
+
+class Group(Protocol):
+    """What a merge needs of the other learners."""
+
+    size: int
+    lost: str | None
+
+    def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
+        """All ranks' cards, once all agree; raises `MergeRefusedError` on all ranks otherwise."""
+
+    def sum(self, vector: torch.Tensor) -> None:
+        """Add up `vector` over all ranks, in place; raises `MergeRefusedError`."""
+
+    def beat(self) -> None:
+        """Say that this rank is alive; cheap enough for every step."""
+
+    def leave(self) -> None:
+        """Say that this rank goes for good."""
+
+
+class Solo:
+    """A group of one."""
+
+    size: int = 1
+    lost: str | None = None
+
+    def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
+        """Its own card."""
+        reason = cancelled()
+        if reason is not None:
+            raise MergeRefusedError(reason)
+        return [card]
+
+    def sum(self, vector: torch.Tensor) -> None:
+        """Nothing to add."""
+
+    def beat(self) -> None:
+        """Nobody listens."""
+
+    def leave(self) -> None:
+        """Nobody stays."""

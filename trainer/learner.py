@@ -1,0 +1,153 @@
+"""The reference learner: inner steps at its own pace, merges when it is told to."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from slackwater.attach import Attachment, MergeOrder
+from slackwater.clock import RunClock
+from trainer.cards import Group
+from trainer.merge import MergeCounts, Merger
+from trainer.pressure import StallShare
+from trainer.settings import LearnerSettings
+from trainer.training import Training
+
+LOSSES_KEPT = 50
+NAP_S = 0.1
+
+log = logging.getLogger("trainer")
+
+
+class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a learner did; losses in nats a byte, None before the first step.
+
+    Attributes:
+        merges: those done, and what they moved.
+        accepted: commands promised to.
+        skipped: merges not done, by the first word of the reason.
+        ignored: commands not answered, by why.
+        loss: mean of the last 50 steps.
+        held_out_loss: of the last weights, on text that no learner trains on.
+        digest: of the global weights.
+        acked: events that Kafka has.
+        dropped_events: events that it never had.
+        attach_errors: faults inside the attach client; 0 unless it has a bug.
+    """
+
+    schema_version: int = 1
+    learner: str
+    steps: int
+    merges: MergeCounts
+    accepted: int
+    skipped: dict[str, int]
+    ignored: dict[str, int]
+    loss: float | None
+    held_out_loss: float | None
+    parameters: int
+    digest: str
+    broker_connected: bool
+    acked: int
+    dropped_events: int
+    attach_errors: int
+
+
+class Learner:
+    """Runs `Training` under an `Attachment` and a group until told to end.
+
+    Args:
+        settings: pace and limits.
+        training: what is trained.
+        attachment: entered already.
+        group: joined already.
+        checkpoint: path of the checkpoint.
+        clock: event time.
+        stopping: true once this process should end.
+    """
+
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        training: Training,
+        attachment: Attachment,
+        group: Group,
+        *,
+        checkpoint: Path,
+        clock: RunClock,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._training = training
+        self._attachment = attachment
+        self._group = group
+        self._speed = clock.speed
+        self._stopping = stopping
+        self._checkpoint = StallShare("io")
+        self._memory = StallShare("memory")
+        self._losses: deque[float] = deque(maxlen=LOSSES_KEPT)
+        self.steps = 0
+        self.merger = Merger(
+            attachment,
+            group,
+            training.outer,
+            heal=training.inner.reset,
+            save=lambda order: training.save(checkpoint, order),
+            speed=clock.speed,
+        )
+
+    def run(self) -> None:
+        """Step until a limit or the wish to end; the step under way is finished first."""
+        limit_s = self._settings.duration_s
+        end = float("inf") if limit_s is None else time.monotonic() + limit_s
+        most = self._settings.max_steps
+        while not self._stopping() and time.monotonic() < end:
+            if most is not None and self.steps >= most:
+                return
+            order = self._step()
+            self._group.beat()
+            if order is not None and self.merger.run(order):
+                log.info("held-out loss %.4f", self._training.held_out_loss())
+
+    def _step(self) -> MergeOrder | None:
+        start = time.monotonic()
+        loss = self._training.step()
+        self._losses.append(loss)
+        self._rest_until(start + self._settings.step_s)
+        self.steps += 1
+        return self._attachment.on_step(
+            self.steps,
+            loss,
+            self._training.tokens_per_step,
+            step_time_s=(time.monotonic() - start) * self._speed,
+            checkpoint_pressure=self._checkpoint.read(),
+            memory_pressure=self._memory.read(),
+        )
+
+    def _rest_until(self, end: float) -> None:
+        # In short naps: a signal does not end a sleep.
+        while (left_s := end - time.monotonic()) > 0 and not self._stopping():
+            time.sleep(min(left_s, NAP_S))
+
+    def summary(self) -> LearnerSummary:
+        """What was done so far; its counts of events are complete once the attachment is closed."""
+        attach = self._attachment.summary()
+        training = self._training
+        return LearnerSummary(
+            learner=self._settings.learner,
+            steps=self.steps,
+            merges=self.merger.counts,
+            accepted=attach.accepted,
+            skipped=attach.skipped,
+            ignored=attach.ignored,
+            loss=sum(self._losses) / len(self._losses) if self._losses else None,
+            held_out_loss=training.held_out_loss() if self.steps else None,
+            parameters=training.outer.parameters,
+            digest=training.outer.digest(),
+            broker_connected=attach.connected,
+            acked=attach.acked,
+            dropped_events=attach.dropped,
+            attach_errors=attach.errors,
+        )

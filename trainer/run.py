@@ -1,0 +1,102 @@
+"""One learner process from settings to summary: join the group, attach, train, leave."""
+
+import contextlib
+import logging
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from slackwater.attach import Attachment, Corridor
+from slackwater.clock import RunClock
+from slackwater.errors import InputError
+from slackwater.settings import RunSettings
+from trainer.cards import Group, Solo
+from trainer.join import Place, StoppedError, join
+from trainer.learner import Learner, LearnerSummary
+from trainer.settings import LearnerSettings
+from trainer.text import Shard, read_text
+from trainer.training import Training
+
+log = logging.getLogger("trainer")
+
+
+def run_learner(
+    settings: LearnerSettings,
+    run: RunSettings,
+    clock: RunClock,
+    place: Place,
+    *,
+    stopping: Callable[[], bool],
+    ready: Callable[[], None],
+) -> LearnerSummary:
+    """Train until a limit or `stopping`; what was done is in the summary, in any case.
+
+    `ready` is called once the group is together. Raises `InputError` for what cannot be used,
+    `JoinError` when the others do not come, `CheckpointError` when a checkpoint cannot be
+    written.
+    """
+    settings.check()
+    settings.check_place(place.rank, place.world_size)
+    corridor = Corridor(settings.min_gap_steps, settings.max_gap_steps)
+    # Learners share the host with what they must not disturb: one core each, at most.
+    torch.set_num_threads(1)
+    shard = Shard.cut(read_text(settings.text), place.rank, place.world_size)
+    training = Training(settings, shard, place.rank)
+    with contextlib.ExitStack() as stack:
+        folder = _checkpoint_folder(settings.checkpoint_dir, stack)
+        group = _join(settings, place, training, stopping)
+        stack.callback(_leave, group)
+        attachment = Attachment(run, settings.learner, settings.participants, corridor, clock)
+        learner = Learner(
+            settings,
+            training,
+            attachment,
+            group,
+            checkpoint=folder / f"{settings.learner}.pt",
+            clock=clock,
+            stopping=stopping,
+        )
+        with attachment:
+            if not stopping():
+                ready()
+            learner.run()
+        return learner.summary()
+
+
+def _join(
+    settings: LearnerSettings, place: Place, training: Training, stopping: Callable[[], bool]
+) -> Group:
+    if place.world_size == 1:
+        return Solo()
+    try:
+        return join(
+            place,
+            settings.participants,
+            training.outer.digest(),
+            timeout_s=settings.peer_timeout_s,
+            join_timeout_s=settings.join_timeout_s,
+            stopping=stopping,
+        )
+    except StoppedError as stopped:
+        log.info("%s ends before its first step: %s", settings.learner, stopped)
+        return Solo()
+
+
+def _leave(group: Group) -> None:
+    group.leave()
+    if dist.is_initialized() and group.lost is None:
+        dist.destroy_process_group()
+
+
+def _checkpoint_folder(given: Path | None, stack: contextlib.ExitStack) -> Path:
+    if given is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
+    try:
+        given.mkdir(exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make --checkpoint-dir {given}: {error.strerror}; choose another folder"
+        raise InputError(msg) from None
+    return given

@@ -1,0 +1,77 @@
+"""What one learner is told on its command line, checked before anything starts."""
+
+from pathlib import Path
+
+import msgspec
+
+from slackwater.errors import InputError
+
+
+class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the reference learner; all seconds are wall time.
+
+    Attributes:
+        learner: its name.
+        participants: all learners that merge together, by rank.
+        parameters: at most so many.
+        step_s: an inner step takes at least this long; the rest of it is slept, standing for the
+            learner's own accelerator.
+        min_gap_steps: H_min.
+        max_gap_steps: H_max.
+        max_steps: ends after so many steps; None for no limit.
+        duration_s: ends after so long; None for no limit.
+        checkpoint_dir: where the checkpoint is kept; None for a folder that goes with the process.
+        text: file to train on; None for Python's language reference.
+        seed: of the first weights, and with the rank of the order of the data.
+        peer_timeout_s: how long a peer may be silent, be late to a merge, or take to exchange.
+        join_timeout_s: how long to wait for the others at the start.
+    """
+
+    learner: str
+    participants: list[str]
+    parameters: int = 8_000_000
+    step_s: float = 0.03
+    min_gap_steps: int = 128
+    max_gap_steps: int = 512
+    max_steps: int | None = None
+    duration_s: float | None = None
+    checkpoint_dir: Path | None = None
+    text: Path | None = None
+    seed: int = 0
+    peer_timeout_s: float = 10.0
+    join_timeout_s: float = 60.0
+
+    def check(self) -> None:
+        """Raise `InputError` for a value that cannot be."""
+        above_zero = {
+            "--peer-timeout": self.peer_timeout_s,
+            "--join-timeout": self.join_timeout_s,
+            "--max-steps": self.max_steps,
+            "--duration": self.duration_s,
+        }
+        for option, value in above_zero.items():
+            if value is not None and not value > 0:
+                msg = f"{option} is {value:g}; it must be above 0"
+                raise InputError(msg)
+        if not self.step_s >= 0:
+            msg = f"--step-s is {self.step_s:g}; it must be 0 or more seconds"
+            raise InputError(msg)
+
+    def check_place(self, rank: int, world_size: int) -> None:
+        """Raise `InputError` when participants and torchrun's variables tell different stories."""
+        names = self.participants
+        if len(set(names)) != len(names):
+            msg = f"--participants {','.join(names)} names a learner twice"
+            raise InputError(msg)
+        if len(names) != world_size:
+            msg = (
+                f"--participants names {len(names)} learners but WORLD_SIZE is {world_size}; "
+                "start each learner with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set"
+            )
+            raise InputError(msg)
+        if names[rank] != self.learner:
+            msg = (
+                f"RANK {rank} is {names[rank]} in --participants, but --learner is {self.learner}; "
+                "order the participants by rank"
+            )
+            raise InputError(msg)

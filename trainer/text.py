@@ -1,0 +1,66 @@
+"""The text a learner trains on: what ships with Python, or a file, cut into shards."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from slackwater.errors import InputError
+
+HELD_OUT_SHARE = 0.05
+MIN_BYTES = 20_000
+
+
+def read_text(path: Path | None) -> bytes:
+    """The bytes of a file, or the language reference that Python carries for its help().
+
+    Raises `InputError` when the file cannot be read or is too short to be cut into shards.
+    """
+    raw = _python_reference() if path is None else _read(path)
+    if len(raw) < MIN_BYTES:
+        msg = f"{path} has {len(raw)} bytes; give a text of at least {MIN_BYTES}"
+        raise InputError(msg)
+    return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One learner's part of a text, and the held-out end that none trains on.
+
+    Attributes:
+        train: bytes as uint8, one dimension.
+        held_out: the same for all learners.
+    """
+
+    train: torch.Tensor
+    held_out: torch.Tensor
+
+    @classmethod
+    def cut(cls, raw: bytes, rank: int, world_size: int) -> "Shard":
+        """The part of learner `rank` of `world_size`: contiguous, equal, apart from the others'."""
+        everything = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+        train_bytes = int(len(raw) * (1 - HELD_OUT_SHARE))
+        share = train_bytes // world_size
+        return cls(everything[rank * share : (rank + 1) * share], everything[train_bytes:])
+
+
+def windows(text: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
+    """Stretches of a text as (len(starts), length) int64."""
+    return text[starts[:, None] + torch.arange(length)].long()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        msg = f"cannot read the text {path}: {error.strerror}; give a readable file to --text"
+        raise InputError(msg) from None
+
+
+def _python_reference() -> bytes:
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        msg = "this Python carries no language reference to train on; give --text FILE"
+        raise InputError(msg) from None
+    return "\n\n".join(topics[name] for name in sorted(topics)).encode()
