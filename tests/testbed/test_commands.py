@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.clock import CLOCK_ENV, RunClock
+from slackwater.testbed.commands import Commands, moved_origin, new_clock
+from slackwater.testbed.plan import Plan
+
+NOW_US = 1_760_000_000_123_456
+
+
+@given(
+    speed=st.one_of(st.integers(1, 200).map(float), st.floats(0.1, 200)),
+    later_us=st.integers(0, 10**9),
+    moment_us=st.integers(0, 10**9),
+)
+def test_moving_the_origin_leaves_event_time_as_it_was(
+    speed: float, later_us: int, moment_us: int
+) -> None:
+    now_us = NOW_US + moment_us
+    clock = RunClock(1_760_000_000_000_000, 1_760_000_000_000_000, speed, lambda: now_us)
+
+    moved = moved_origin(clock, NOW_US + later_us)
+
+    # The new point is told to the microsecond of wall time.
+    assert abs(moved.now_us() - clock.now_us()) <= speed + 1
+    assert moved.origin_us % 1_000_000 == 0
+    assert moved.wall_origin_us >= NOW_US + later_us - 1
+
+
+@given(speed=st.floats(0.1, 200))
+def test_event_time_starts_on_a_whole_second_so_that_ticks_fall_there(speed: float) -> None:
+    clock = new_clock(speed, NOW_US)
+
+    assert clock.origin_us == clock.wall_origin_us == 1_760_000_000_000_000
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    return Commands(
+        plan=Plan(run_id="r", db=tmp_path / "r.duckdb", regime="constant", speed=20.0),
+        bootstrap="127.0.0.1:9092",
+        clock=new_clock(20.0, NOW_US),
+        scratch=tmp_path / "scratch",
+        run_info={"trace": "constant"},
+        free_port=lambda: 29500,
+    )
+
+
+def test_all_parts_share_broker_topics_run_and_clock(commands: Commands) -> None:
+    later = moved_origin(commands.clock, NOW_US)
+    specs = [commands.stream(), *commands.learners(), commands.replay(later)]
+
+    shared = ("KAFKA_BOOTSTRAP_SERVERS", "SLACKWATER_TOPIC_PREFIX", "SLACKWATER_RUN_ID")
+    for name in shared:
+        assert len({spec.env[name] for spec in specs}) == 1
+    assert [spec.env[CLOCK_ENV] == commands.clock.encode() for spec in specs[:3]] == [True] * 3
+    assert specs[3].env[CLOCK_ENV] == later.encode()
+
+
+def test_learners_are_the_ranks_of_one_process_group(commands: Commands) -> None:
+    learners = commands.learners()
+
+    assert [spec.env["RANK"] for spec in learners] == ["0", "1"]
+    assert {spec.env["WORLD_SIZE"] for spec in learners} == {"2"}
+    assert {spec.env["MASTER_PORT"] for spec in learners} == {"29500"}
+
+
+def test_every_option_that_is_passed_on_exists(commands: Commands) -> None:
+    import typer
+
+    from slackwater.cli.app import app
+
+    group = typer.main.get_command(app)
+    for spec in [commands.stream(), *commands.learners(), commands.replay(commands.clock)]:
+        _, module, package, name, *arguments = spec.command
+        assert (module, package) == ("-m", "slackwater")
+        known = {opt for param in group.commands[name].params for opt in param.opts}  # type: ignore[attr-defined]
+        assert {word for word in arguments if word.startswith("--")} <= known
