@@ -69,13 +69,17 @@ def test_nobody_imports_the_stream_job(package):
 
 
 def test_in_slackwater_only_the_command_line_imports_the_server_parts():
-    paths = sources("slackwater", without={"cli", "testbed"})
+    # A live query is what `slackwater sql` asks: the run log's side of the command line.
+    paths = sources("slackwater", without={"cli", "testbed", "livequery.py"})
     assert offenders(paths, HEAVY | (OURS - {"slackwater"})) == []
 
 
 @pytest.mark.parametrize("package", sorted(OURS - {"trainer"}))
 def test_torch_is_needed_by_the_trainer_alone(package):
-    assert offenders(sources(package), {"torch"}) == []
+    # These two only ask whether it is there, to say so.
+    asking = {"slackwater/cli/trainer.py", "slackwater/testbed/doctor.py"}
+    paths = [p for p in sources(package) if str(p.relative_to(ROOT)) not in asking]
+    assert offenders(paths, {"torch"}) == []
 
 
 def test_command_line_modules_import_heavy_things_only_inside_functions():
