@@ -4,12 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 from compose_file import ours, services
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+import sql
 from streams.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -126,6 +128,19 @@ def test_alerts_say_what_is_wrong_and_what_it_means():
     for rule in alerts():
         assert {"summary", "description"} <= set(rule["annotations"])
         assert rule["labels"]["severity"] in {"warning", "critical"}
+
+
+def test_sql_that_alerts_recommend_runs_on_the_run_log():
+    recommended = [
+        query
+        for rule in alerts()
+        for query in re.findall(r"select .+?(?=\.$)", rule["annotations"]["description"])
+    ]
+    assert len(recommended) == 2
+    with duckdb.connect() as connection:
+        connection.execute(sql.schema())
+        for query in recommended:
+            assert connection.execute(query).fetchall() == []
 
 
 def test_prometheus_reads_the_alerts_and_scrapes_every_stream_service():
