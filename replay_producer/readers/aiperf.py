@@ -79,7 +79,7 @@ AIPERF = Format(
     name="aiperf",
     title="AIPerf per-request export, JSON lines",
     unit="line",
-    recognises=lambda file: any({"metadata", "metrics"} & row.keys() for row in file.objects),
+    recognises=lambda file: any({"metadata", "metrics"} <= row.keys() for row in file.objects),
     rows=lambda file: file.lines(),
     parse=_parse,
 )
