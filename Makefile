@@ -20,6 +20,7 @@ $(READY): requirements.lock requirements-dev.lock pyproject.toml
 	  echo "Slackwater needs Python 3.11 or newer, and $(PYTHON) is not that:" \
 	    "make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV): a minute or two, this once."
 	$(BIN)/pip install --quiet -r requirements.lock -r requirements-dev.lock
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --no-index -e .
 	@touch $@

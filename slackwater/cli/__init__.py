@@ -5,6 +5,11 @@ import sys
 from slackwater.errors import InputError, SlackwaterError
 
 INTERRUPTED = 130
+# What the distribution slackwater-server brings, by itself or as its dependencies.
+SERVER_MODULES = {
+    *("calibration", "controller", "replay_producer", "sql", "streams", "trainer"),
+    *("duckdb", "faust", "numpy", "prometheus_client", "psutil", "pyarrow", "safetensors", "torch"),
+}
 
 
 def main() -> None:
@@ -31,8 +36,20 @@ def _run() -> int:
         return app(standalone_mode=False, prog_name="slackwater") or 0
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except ModuleNotFoundError as error:
+        raise _missing_part(error) from None
     except Exception as error:
         raise _usage_error(error) from None
+
+
+def _missing_part(error: ModuleNotFoundError) -> Exception:
+    """The one line for a command whose parts are not installed; any other exception as it is."""
+    if (error.name or "").partition(".")[0] not in SERVER_MODULES:
+        return error
+    return InputError(
+        f"this command needs {error.name}; "
+        "pip install 'slackwater-server[trainer,embedded]' into an environment of its own"
+    )
 
 
 def _usage_error(error: Exception) -> Exception:
