@@ -36,7 +36,6 @@ class Group(Protocol):
     """What a merge needs of the other learners."""
 
     size: int
-    lost: str | None
 
     def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
         """All ranks' cards, once all agree; raises `MergeRefusedError` on all ranks otherwise."""
@@ -54,8 +53,7 @@ class Group(Protocol):
 class Solo:
     """A group of one."""
 
-    size: int = 1
-    lost: str | None = None
+    size = 1
 
     def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
         """Its own card."""

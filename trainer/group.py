@@ -5,8 +5,8 @@ one rank leaves by time-out cannot be used again. Per round every rank lays down
 has seen all cards match proposes `go`, whoever has waited too long or sees a mismatch proposes
 the reason not to. The store takes the first proposal, and all obey it:
 
-    rank 0: card ─────── waits ─────── time-out: proposes "abort" ─► first, so it holds
-    rank 1:       (slow) ───────────────────── card, sees both: proposes "go" ─► reads "abort"
+    rank 0: card ─────── waits ─────── time-out: proposes "absent" ─► first, so it holds
+    rank 1:       (slow) ───────────────────── card, sees both: proposes "go" ─► reads "absent"
 
 So no rank enters the collective while another has already left.
 """
@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import torch
 import torch.distributed as dist
-from torch.distributed import Store  # type: ignore[attr-defined]
 
 from trainer.cards import Card, MergeRefusedError
+from trainer.shelf import Shelf, ShelfError
 
 GO = "go"
 LOOK_AGAIN_S = 0.002
@@ -34,25 +34,32 @@ log = logging.getLogger("trainer.group")
 
 
 class GlooGroup:
-    """Learners joined by gloo and a TCP store.
+    """Learners joined by gloo and a store.
 
     Args:
-        store: shared by all ranks.
+        shelf: the store.
+        gloo: connects the ranks.
         rank: this learner's.
         names: all learners' names, by rank.
-        timeout_s: how long a peer may be silent or a collective may take, wall time.
+        timeout_s: how long a peer may be silent, wall time.
         stopping: true once this process should end; ends every wait.
+
+    Attributes:
+        size: how many learners there are.
+        lost: why no merge can be done any more, None while one can.
     """
 
     def __init__(
         self,
-        store: Store,
+        shelf: Shelf,
+        gloo: dist.ProcessGroupGloo,
         rank: int,
         names: Sequence[str],
         timeout_s: float,
         stopping: Callable[[], bool],
     ) -> None:
-        self._store = store
+        self._shelf = shelf
+        self._gloo = gloo
         self._rank = rank
         self._names = list(names)
         self._timeout_s = timeout_s
@@ -61,36 +68,29 @@ class GlooGroup:
         self._beats = 0
         self._next_beat = 0.0
         # rank -> (its last beat, our monotonic time when that beat was new)
-        self._heard = {r: ("", time.monotonic()) for r in range(len(names)) if r != rank}
+        now = time.monotonic()
+        self._heard: dict[int, tuple[str | None, float]] = {
+            r: (None, now) for r in range(len(names)) if r != rank
+        }
         self.lost: str | None = None
         self.size = len(names)
 
     def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
-        """See `Group`. Takes about a millisecond when all are there, `timeout_s` at most."""
+        """See `Group`. Takes milliseconds when all are there, `timeout_s` at most."""
         self._check_lost()
         try:
             return self._agree(card, cancelled)
-        except RuntimeError as error:
-            msg = f"store_lost: {_first_line(error)}"
-            raise self._lose(msg) from error
+        except ShelfError as error:
+            raise self._lose(f"store_lost: {error}") from error  # noqa: EM102
 
     def sum(self, vector: torch.Tensor) -> None:
         """See `Group`. After a failure the ranks' connections are broken: no later sum works."""
         self._check_lost()
-        told: float | None = None
         try:
-            work = dist.all_reduce(vector, async_op=True)
-            while not work.is_completed():
-                if self._stopping():
-                    told = told or time.monotonic()
-                    if time.monotonic() - told > LAST_EXCHANGE_S:
-                        msg = "stopping: the exchange did not end in time"
-                        raise self._lose(msg)
-                time.sleep(EXCHANGE_LOOK_S)
-            work.wait()
+            self._wait_for(self._gloo.allreduce([vector]))
         except RuntimeError as error:
-            msg = f"peer_lost: in the exchange: {_first_line(error)}"
-            raise self._lose(msg) from error
+            reason = str(error).partition("\n")[0][:120]
+            raise self._lose(f"peer_lost: in the exchange: {reason}") from error  # noqa: EM102
 
     def beat(self) -> None:
         """See `Group`. At most once in `BEAT_S`; also looks for the others' beats."""
@@ -98,76 +98,86 @@ class GlooGroup:
         if now < self._next_beat or self.lost is not None:
             return
         self._next_beat = now + BEAT_S
+        self._beats += 1
         try:
-            self._beats += 1
-            self._store.set(f"beat/{self._rank}", str(self._beats))
+            self._shelf.put(f"beat/{self._rank}", str(self._beats))
             for rank, (last, _) in self._heard.items():
-                key = f"beat/{rank}"
-                found = self._store.get(key).decode() if self._store.check([key]) else ""
+                found = self._shelf.get(f"beat/{rank}")
                 if found != last:
                     self._heard[rank] = (found, now)
-        except RuntimeError as error:
-            self._lose(f"store_lost: {_first_line(error)}")
+        except ShelfError as error:
+            self._lose(f"store_lost: {error}")
 
     def leave(self) -> None:
         """See `Group`. The rank that holds the store stays a moment for the others to leave."""
         if self.lost is not None:
             return
         try:
-            self._store.set(f"left/{self._rank}", "1")
+            self._shelf.put(f"left/{self._rank}", "1")
             deadline = time.monotonic() + (FAREWELL_S if self._rank == 0 else 0)
             while time.monotonic() < deadline and self._gone() is None:
-                time.sleep(0.01)
-        except RuntimeError:
-            log.info("the group was gone before this learner left it")
+                time.sleep(LOOK_AGAIN_S)
+        except ShelfError as error:
+            self._lose(f"store_lost: {error}")
 
     def _agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
-        while self._store.check([f"round/{self._round}/verdict"]):
+        while self._shelf.has(f"round/{self._round}/verdict"):
             # A round that was closed without this rank; the others are past it.
             self._round += 1
         here = f"round/{self._round}"
         self._round += 1
-        self._store.set(f"{here}/card/{self._rank}", msgspec.json.encode(card).decode())
-        keys = [f"{here}/card/{rank}" for rank in range(self.size)]
-        cards, reason = self._gather(keys, cancelled)
-        verdict = self._store.compare_set(f"{here}/verdict", "", reason or GO).decode()
+        self._shelf.put(f"{here}/card/{self._rank}", msgspec.json.encode(card).decode())
+        cards, reason = self._gather(here, cancelled)
+        verdict = self._shelf.first(f"{here}/verdict", reason or GO)
         if verdict != GO:
             raise MergeRefusedError(verdict)
         return cards
 
     def _gather(
-        self, keys: list[str], cancelled: Callable[[], str | None]
+        self, here: str, cancelled: Callable[[], str | None]
     ) -> tuple[list[Card], str | None]:
+        keys = [f"{here}/card/{rank}" for rank in range(self.size)]
         deadline = time.monotonic() + self._timeout_s
-        while not self._store.check(keys):
+        while not self._shelf.has(*keys):
             reason = cancelled() or self._gone() or self._why_stop(deadline, keys)
             if reason is not None:
                 return [], reason
             self.beat()
             time.sleep(LOOK_AGAIN_S)
-        cards = [msgspec.json.decode(self._store.get(key), type=Card) for key in keys]
+        cards = [msgspec.json.decode(self._shelf.get(key) or "", type=Card) for key in keys]
         found = (cards[0].mismatch(other) for other in cards)
         return cards, next((reason for reason in found if reason), None)
+
+    def _wait_for(self, work: dist.Work) -> None:
+        told: float | None = None
+        while not work.is_completed():
+            if self._stopping():
+                told = told or time.monotonic()
+                if time.monotonic() - told > LAST_EXCHANGE_S:
+                    msg = "stopping: the exchange did not end in time"
+                    raise self._lose(msg)
+            time.sleep(EXCHANGE_LOOK_S)
+        work.wait()
 
     def _why_stop(self, deadline: float, keys: list[str]) -> str | None:
         if self._stopping():
             return f"stopping: {self._names[self._rank]} ends"
         if time.monotonic() > deadline:
-            absent = [n for n, key in zip(self._names, keys, strict=True) if not self._has(key)]
+            there = [self._shelf.has(key) for key in keys]
+            absent = [
+                name for name, is_there in zip(self._names, there, strict=True) if not is_there
+            ]
             return f"absent: {', '.join(absent)} not there after {self._timeout_s:g} s"
         return None
 
     def _gone(self) -> str | None:
         """Who has left or fallen silent, None while all others are there."""
         for rank, (_, heard) in self._heard.items():
-            if self._has(f"left/{rank}"):
+            if self._shelf.has(f"left/{rank}"):
                 return f"left: {self._names[rank]} has left"
             if time.monotonic() - heard > self._timeout_s:
                 return f"silent: no sign of {self._names[rank]} for {self._timeout_s:g} s"
         return None
-
-    def _has(self, key: str) -> bool:
-        return bool(self._store.check([key]))
 
     def _check_lost(self) -> None:
         if self.lost is not None:
@@ -177,7 +187,3 @@ class GlooGroup:
         self.lost = reason
         log.warning("%s is on its own from here: %s", self._names[self._rank], reason)
         return MergeRefusedError(reason)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__

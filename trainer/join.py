@@ -12,8 +12,9 @@ from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-
 
 from slackwater.errors import InputError, SlackwaterError
 from trainer.group import GlooGroup
+from trainer.shelf import Shelf, ShelfError
 
-STORE_TIMEOUT_S = 2.0
+STORE_TIMEOUT_S = 5.0
 LOOK_AGAIN_S = 0.01
 
 
@@ -85,26 +86,30 @@ def join(
     """
     deadline = time.monotonic() + join_timeout_s
     store = _open_store(place, deadline, stopping)
-    store.set(f"start/{place.rank}", start)
-    keys = [f"start/{rank}" for rank in range(place.world_size)]
-    while not store.check(keys):
-        absent = [n for n, key in zip(names, keys, strict=True) if not store.check([key])]
-        _check_time(deadline, stopping, f"{', '.join(absent)} did not come")
-        time.sleep(LOOK_AGAIN_S)
-    for name, key in zip(names, keys, strict=True):
-        if store.get(key).decode() != start:
+    shelf = Shelf(store, STORE_TIMEOUT_S)
+    try:
+        shelf.put(f"start/{place.rank}", start)
+        while absent := [n for r, n in enumerate(names) if not shelf.has(f"start/{r}")]:
+            _check_time(deadline, stopping, f"{', '.join(absent)} did not come")
+            time.sleep(LOOK_AGAIN_S)
+        starts = [shelf.get(f"start/{rank}") for rank in range(place.world_size)]
+    except ShelfError as error:
+        msg = f"the learner that the others meet at is gone: {error}; start the group again"
+        raise JoinError(msg) from error
+    for name, other in zip(names, starts, strict=True):
+        if other != start:
             msg = f"{name} starts from other weights; give all learners the same --seed and size"
             raise JoinError(msg)
     if _is_loopback(place.address[0]):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group(
-        "gloo",
-        store=PrefixStore("gloo", store),
-        rank=place.rank,
-        world_size=place.world_size,
-        timeout=timedelta(seconds=timeout_s),
-    )
-    return GlooGroup(store, place.rank, names, timeout_s, stopping)
+    meeting = PrefixStore("gloo", store)
+    timeout = timedelta(seconds=timeout_s)
+    try:
+        gloo = dist.ProcessGroupGloo(meeting, place.rank, place.world_size, timeout)
+    except RuntimeError as error:
+        msg = f"the learners could not connect: {str(error).partition(chr(10))[0]}"
+        raise JoinError(msg) from error
+    return GlooGroup(shelf, gloo, place.rank, names, timeout_s, stopping)
 
 
 def _open_store(place: Place, deadline: float, stopping: Callable[[], bool]) -> Store:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 
 from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
@@ -48,7 +47,7 @@ def run_learner(
     with contextlib.ExitStack() as stack:
         folder = _checkpoint_folder(settings.checkpoint_dir, stack)
         group = _join(settings, place, training, stopping)
-        stack.callback(_leave, group)
+        stack.callback(group.leave)
         attachment = Attachment(run, settings.learner, settings.participants, corridor, clock)
         learner = Learner(
             settings,
@@ -83,12 +82,6 @@ def _join(
     except StoppedError as stopped:
         log.info("%s ends before its first step: %s", settings.learner, stopped)
         return Solo()
-
-
-def _leave(group: Group) -> None:
-    group.leave()
-    if dist.is_initialized() and group.lost is None:
-        dist.destroy_process_group()
 
 
 def _checkpoint_folder(given: Path | None, stack: contextlib.ExitStack) -> Path:
