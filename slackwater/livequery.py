@@ -10,14 +10,16 @@ import socket
 import struct
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from slackwater.errors import InputError, RunLogError
+from slackwater.errors import InputError, RunLogError, SlackwaterError
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -25,6 +27,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 MAX_MESSAGE_BYTES = 1 << 20
 START_WAIT_S = 3.0
 """How long a writer that holds the file may take until its socket answers."""
+
+_NOT_THE_QUERY = ("IO Error", "FATAL Error", "INTERNAL Error", "Out of Memory", "Serialization")
 
 _LENGTH = struct.Struct("!I")
 
@@ -40,10 +44,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What the writer says: an error, or that an Arrow stream of `table_bytes` follows.
 
-    `more` when the result has more rows than were asked for.
+    `more` when the result has more rows than were asked for; `bad_input` when the error is the
+    question's and not the writer's.
     """
 
     error: str | None = None
+    bad_input: bool = False
     more: bool = False
     table_bytes: int = 0
 
@@ -63,8 +69,8 @@ def query(db_path: Path | str, sql: str) -> "pa.Table":
 def ask(db_path: Path, question: Question) -> Result:
     """Ask the writer of a run log if there is one, else the file itself.
 
-    Raises `InputError` when there is no such file, `RunLogError` for bad SQL (with DuckDB's own
-    words), a statement that the writer refuses, or a file that cannot be read.
+    Raises `InputError` when there is no such file, for bad SQL (with DuckDB's own words) and for a
+    statement that the writer refuses, `RunLogError` when the log cannot be read or takes too long.
     """
     if not db_path.is_file():
         msg = f"no run log at {db_path}; name one by --db"
@@ -92,6 +98,27 @@ def socket_paths(db_path: Path) -> tuple[Path, Path]:
     name = hashlib.sha256(str(whole).encode()).hexdigest()[:16]
     beside = whole.with_name(whole.name + ".sock")
     return beside, Path(tempfile.gettempdir()) / f"slackwater-{name}.sock"
+
+
+def relation(
+    connection: "duckdb.DuckDBPyConnection", text: str
+) -> "duckdb.DuckDBPyRelation | None":
+    """One statement as a relation, None when it gives no rows; raises `duckdb.Error`."""
+    import duckdb
+
+    try:
+        return connection.sql(text)
+    except duckdb.ProgrammingError:
+        # The same error again, but with the line that it points at.
+        connection.execute(text)
+        raise
+
+
+def query_error(error: Exception) -> SlackwaterError:
+    """What went wrong with a query, in one line with DuckDB's words and the line they point at."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = "; ".join(line for line in lines if line and not set(line) <= {"^", "~"})
+    return (RunLogError if text.startswith(_NOT_THE_QUERY) else InputError)(text)
 
 
 def send(sock: socket.socket, message: msgspec.Struct) -> None:
@@ -136,7 +163,7 @@ def _ask_writer(db_path: Path, question: Question) -> Result | None:
             except OSError:
                 continue
         if answer.error is not None:
-            raise RunLogError(answer.error)
+            raise (InputError if answer.bad_input else RunLogError)(answer.error)
         import pyarrow as pa
 
         return Result(pa.ipc.open_stream(table).read_all(), answer.more)
@@ -152,21 +179,37 @@ def _ask_file(db_path: Path, question: Question) -> Result | None:
         msg = f"reading a run log needs {error.name}; pip install slackwater-server"
         raise InputError(msg) from None
     try:
-        with duckdb.connect(str(db_path), read_only=True) as connection:
-            *before, last = connection.extract_statements(question.sql) or [None]
-            for statement in before:
-                connection.execute(statement).fetchall()
-            relation = None if last is None else connection.sql(last)
-            if relation is None:
-                return Result(pa.table({}), more=False)
-            with relation.to_arrow_reader() as reader:
-                return _first_rows(reader, question.max_rows)
+        with (
+            duckdb.connect(str(db_path), read_only=True) as connection,
+            ThreadPoolExecutor(1) as thread,
+        ):
+            asked = thread.submit(_run, connection, question)
+            try:
+                return asked.result()
+            except KeyboardInterrupt:
+                # A query hears no signal itself, and the thread is waited for.
+                connection.interrupt()
+                raise
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             return None
-        raise RunLogError(_first_line(error)) from error
+        raise query_error(error) from error
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise RunLogError(str(error).strip()) from error
+        raise query_error(error) from error
+
+
+def _run(connection: "duckdb.DuckDBPyConnection", question: Question) -> Result:
+    """Run every statement; the last one's rows are the result."""
+    import pyarrow as pa
+
+    statements = connection.extract_statements(question.sql)
+    for statement in statements[:-1]:
+        connection.execute(statement).fetchall()
+    answer = relation(connection, statements[-1].query) if statements else None
+    if answer is None:
+        return Result(pa.table({}), more=False)
+    with answer.to_arrow_reader() as reader:
+        return _first_rows(reader, question.max_rows)
 
 
 def _first_rows(reader: "pa.RecordBatchReader", max_rows: int | None) -> Result:
@@ -181,7 +224,3 @@ def _first_rows(reader: "pa.RecordBatchReader", max_rows: int | None) -> Result:
     table = pa.Table.from_batches(batches, reader.schema)
     more = max_rows is not None and rows > max_rows
     return Result(table.slice(0, max_rows) if more else table, more)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]

@@ -4,6 +4,7 @@
 are views and `analyses/` are queries that each answer the question in their first line.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,6 +26,12 @@ class Script:
 def schema() -> str:
     """The statements that make the tables of an empty database."""
     return files(__name__).joinpath("schema.sql").read_text(encoding="utf-8")
+
+
+@cache
+def tables() -> tuple[str, ...]:
+    """The names of the tables, in the order in which they are made."""
+    return tuple(re.findall(r"^CREATE TABLE (\w+)", schema(), re.MULTILINE))
 
 
 @cache

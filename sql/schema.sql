@@ -128,6 +128,7 @@ CREATE TABLE learner_steps (
     network_pressure DOUBLE,
     checkpoint_pressure DOUBLE,
     memory_pressure DOUBLE,
+    reports_sent BIGINT,
     topic_partition INTEGER,
     topic_offset BIGINT,
     extra JSON
@@ -153,6 +154,7 @@ COMMENT ON COLUMN learner_steps.topic_offset IS
     'Kafka offset of the message that held the event; several events may share one';
 COMMENT ON COLUMN learner_steps.extra IS
     'fields that the schema does not know, NULL if there were none';
+COMMENT ON COLUMN learner_steps.reports_sent IS 'merge reports sent before this event';
 
 CREATE TABLE heartbeats (
     v INTEGER,
@@ -160,6 +162,7 @@ CREATE TABLE heartbeats (
     at_us BIGINT,
     learner VARCHAR,
     "final" BOOLEAN,
+    reports_sent BIGINT,
     topic_partition INTEGER,
     topic_offset BIGINT,
     extra JSON
@@ -176,6 +179,7 @@ COMMENT ON COLUMN heartbeats.topic_offset IS
     'Kafka offset of the message that held the event; several events may share one';
 COMMENT ON COLUMN heartbeats.extra IS
     'fields that the schema does not know, NULL if there were none';
+COMMENT ON COLUMN heartbeats.reports_sent IS 'merge reports sent before this event';
 
 CREATE TABLE bins (
     v INTEGER,
@@ -185,7 +189,6 @@ CREATE TABLE bins (
     "partition" BIGINT,
     bin_s DOUBLE,
     watermarks_us MAP(VARCHAR, BIGINT),
-    silent VARCHAR[],
     "rows" STRUCT(
         sidecar VARCHAR, start_us BIGINT, finished BIGINT, failed BIGINT, prompt_tokens BIGINT,
         output_tokens BIGINT, e2e_sum_s DOUBLE, samples BIGINT, in_system BIGINT,
@@ -205,8 +208,6 @@ COMMENT ON COLUMN bins."partition" IS 'the requests partition that was counted';
 COMMENT ON COLUMN bins.bin_s IS 'width of a bin, seconds';
 COMMENT ON COLUMN bins.watermarks_us IS
     'for each sidecar, up to when its bins are complete, microseconds since the Unix epoch';
-COMMENT ON COLUMN bins.silent IS
-    'sidecars that sent nothing for so long that time went on without them';
 COMMENT ON COLUMN bins."rows" IS 'what each sidecar showed in each bin; see the view stg_bins';
 COMMENT ON COLUMN bins.topic_partition IS 'Kafka partition the event was read from';
 COMMENT ON COLUMN bins.topic_offset IS

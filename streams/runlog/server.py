@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from slackwater import livequery
-from slackwater.errors import RunLogError, SlackwaterError
+from slackwater.errors import InputError, SlackwaterError
 from slackwater.livequery import Answer, Question
 from streams.runlog.guard import read_only_statement
 
@@ -109,13 +109,19 @@ class QueryServer:
         try:
             statement = read_only_statement(cursor, question.sql)
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            with cursor.sql(statement).to_arrow_reader(BATCH_ROWS) as reader:
+            answer = livequery.relation(cursor, statement)
+            if answer is None:
+                return _collect(pa.RecordBatchReader.from_batches(pa.schema([]), []), None)
+            with answer.to_arrow_reader(BATCH_ROWS) as reader:
                 return _collect(reader, question.max_rows)
-        except (duckdb.Error, SlackwaterError, pa.ArrowException, OSError) as error:
-            if "INTERRUPT" not in str(error):
-                return Answer(error=str(error).strip()), b""
-            slow = f"the query took longer than {limit_s:g} s and was stopped"
-            return Answer(error=ENDED if self._closed else slow), b""
+        except SlackwaterError as error:
+            return Answer(error=str(error), bad_input=True), b""
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            if "INTERRUPT" in str(error):
+                slow = f"the query took longer than {limit_s:g} s and was stopped"
+                return Answer(error=ENDED if self._closed else slow), b""
+            known = livequery.query_error(error)
+            return Answer(error=str(known), bad_input=isinstance(known, InputError)), b""
         finally:
             timer.cancel()
 
@@ -134,7 +140,7 @@ def _collect(reader: pa.RecordBatchReader, max_rows: int | None) -> tuple[Answer
                 break
             if sink.tell() > MAX_BYTES:
                 msg = f"the result is larger than {MAX_BYTES >> 20} MiB; add a LIMIT or --limit"
-                raise RunLogError(msg)
+                raise InputError(msg)
     table = sink.getvalue().to_pybytes()
     return Answer(more=more, table_bytes=len(table)), table
 

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -55,7 +54,7 @@ class Store:
         """Add rows, inside a transaction."""
         for table, staged in rows:
             self.connection.register(_STAGED, staged)
-            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {_STAGED}")
+            self.connection.execute(f"INSERT INTO {table} BY NAME FROM {_STAGED}")
             self.connection.unregister(_STAGED)
 
     def set_offsets(self, run_id: str, offsets: Offsets) -> None:
@@ -99,7 +98,7 @@ class Store:
                 self.connection.close()
 
     def _schema(self, table: str) -> pa.Schema:
-        return self.connection.sql(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
+        return self.connection.table(table).limit(0).to_arrow_table().schema
 
     def _roll_back(self) -> None:
         try:

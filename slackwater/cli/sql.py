@@ -1,0 +1,113 @@
+"""`slackwater sql`: a question to a run log, by SQL, by file or by name."""
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.errors import InputError
+
+if TYPE_CHECKING:
+    from sql import Script
+
+RUNS = Path("runs")
+SHOWN_ROWS = 200
+
+
+def sql(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUERY|FILE|NAME]",
+            help="SQL, a file that ends in .sql, or the name of an analysis, view or table. "
+            "Without it the names are listed.",
+        ),
+    ] = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="The run log.  [default: the newest runs/*.duckdb]"),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows at most (a number).  [default: 200 in a table, else all]"),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the analyses and views with what they answer.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON array of rows.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+) -> None:
+    """Ask a run log, also while a run is writing it."""
+    from slackwater.cli import sql_output
+    from slackwater.livequery import Question, ask
+
+    if json and csv:
+        msg = "--json and --csv are two forms of one answer; give one of them"
+        raise InputError(msg)
+    if list_ or what is None:
+        sql_output.print_names(_named(), as_json=json)
+        return
+    text = _resolve(what)
+    most = limit if limit is not None or json or csv else SHOWN_ROWS
+    result = ask(db or _newest(), Question(sql=text, max_rows=most))
+    if json:
+        sql_output.print_json(result.table)
+    elif csv:
+        sql_output.print_csv(result.table)
+    else:
+        sql_output.print_table(result)
+
+
+def _resolve(what: str) -> str:
+    """The SQL that is meant by a query, a file or a name; raises `InputError`."""
+    if what.endswith(".sql"):
+        return _read(Path(what))
+    if not what.isidentifier():
+        return what
+    for script in _named():
+        if script.name == what:
+            return script.text if script.folder == "analyses" else f"FROM {what}"
+    import sql as files
+
+    relations = [script.name for script in files.scripts("staging")] + list(files.tables())
+    if what in relations:
+        return f"FROM {what}"
+    close = difflib.get_close_matches(what, [s.name for s in _named()] + relations, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    msg = f"no analysis, view or table is named {what!r}{hint} (slackwater sql --list names them)"
+    raise InputError(msg)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}"
+        raise InputError(msg) from None
+    except UnicodeDecodeError:
+        msg = f"{path} is not UTF-8 text"
+        raise InputError(msg) from None
+
+
+def _named() -> "list[Script]":
+    try:
+        import sql as files
+    except ModuleNotFoundError:
+        msg = "the SQL files are not installed; pip install slackwater-server"
+        raise InputError(msg) from None
+    return [*files.scripts("analyses"), *files.scripts("marts")]
+
+
+def _newest() -> Path:
+    """The run log written last: a live one's changes are in its write-ahead log at first."""
+    found = {path: _changed_ns(path) for path in RUNS.glob("*.duckdb")}
+    if not found:
+        msg = f"no run log is in {RUNS.resolve()}; make one by slackwater testbed, or give --db"
+        raise InputError(msg)
+    return max(found, key=lambda path: found[path])
+
+
+def _changed_ns(path: Path) -> int:
+    wal = path.with_name(path.name + ".wal")
+    return max(p.stat().st_mtime_ns for p in (path, wal) if p.exists())
