@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -22,10 +22,11 @@ def print_summary(console: Console, summary: Summary) -> None:
     table.add_column(overflow="fold")
     for label, value in _rows(summary):
         table.add_row(label, value)
-    hints = [Text(f"  {command}") for command in summary.next]
     console.print(table)
-    if hints:
-        console.print(Group(Text(f"run log: {summary.run_log}"), Text("next:"), *hints))
+    if summary.next:
+        for line in (f"run log: {summary.run_log}", "next:", *summary.next):
+            # One line each, however long: these are for copying.
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def problem_lines(summary: Summary) -> list[str]:
@@ -89,7 +90,7 @@ def _merges(merges: Row) -> Iterator[tuple[str, str]]:
     )
     skipped = merges["skipped"]
     if skipped:
-        yield "skipped", ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+        yield "skipped", ", ".join(f"{count} {cause}" for cause, count in skipped.items())
     yield (
         "exchanged",
         f"{merges['bytes_exchanged'] / 1e6:,.1f} MB, {merges['bytes_expected'] / 1e6:,.1f} MB by "

@@ -23,7 +23,7 @@ FROM stg_decisions WHERE active ORDER BY decided_us DESC LIMIT 1
 CHANGES = f"""
 SELECT epoch_us(decided) AS decided_us, action, reason, gap_steps, rate_per_s, in_flight FROM (
     SELECT *, lag((action, reason)) OVER (ORDER BY decided) AS before
-    FROM decision_timeline WHERE active
+    FROM decision_timeline WHERE active AND reason <> 'merge_pending'
 )
 WHERE (action, reason) IS DISTINCT FROM before ORDER BY decided DESC LIMIT {RECENT}
 """  # noqa: S608
@@ -60,6 +60,7 @@ SELECT
     (SELECT count(*) FROM merges) AS merges,
     (SELECT count(*) FROM dead_letters) AS dead,
     (SELECT count(*) FILTER (WHERE late) FROM requests) AS late,
+    (SELECT min(at_us) FROM loads) AS oldest_us,
     (SELECT max(at_us) FROM loads) AS newest_us
 """
 
@@ -84,13 +85,14 @@ class Snapshot:
     Attributes:
         slo: requests and violations by place, `inside` and `outside` of merge windows.
         decision: the newest decision of the policy that commands, None before the first.
-        changes: its latest changes of mind, newest first.
+        changes: its latest changes of mind, newest first; not its waits for a merge under way.
         merges: the latest merges, newest first.
         merge_counts: commanded, accepted, finished, skipped and pending merges.
         learners: step, loss and gap of each.
         counts: rows by kind, with `dead` and `late`, and `newest_us`, the newest sign of life of a
             sidecar that is logged.
-        arrivals_per_s: arrivals in the last `BINS` bins, oldest first; 0 where none came.
+        arrivals_per_s: arrivals in the last `BINS` bins, oldest first; None before any sidecar was
+            heard of.
         forecast_per_s: the forecast in the same bins; None where there was none.
     """
 
@@ -112,6 +114,8 @@ def take(query: Query, speed: float) -> Snapshot:
     arrivals = {row["age"]: row["arrivals"] / speed for row in query(TRAFFIC.format(**span))}
     forecast = {row["age"]: row["rate_per_s"] for row in query(FORECAST.format(**span))}
     ages = range(BINS - 1, -1, -1)
+    counts = query(HEALTH)[0]
+    first_age = (counts["newest_us"] - counts["oldest_us"]) // bin_us if counts["loads"] else -1
     return Snapshot(
         slo={row["place"]: row for row in query(SLO)},
         decision=next(iter(query(DECISION)), None),
@@ -119,7 +123,7 @@ def take(query: Query, speed: float) -> Snapshot:
         merges=query(MERGES),
         merge_counts=query(MERGE_COUNTS)[0] | query(ACCEPTED)[0],
         learners=query(LEARNERS),
-        counts=query(HEALTH)[0],
-        arrivals_per_s=[arrivals.get(age, 0.0) for age in ages],
+        counts=counts,
+        arrivals_per_s=[arrivals.get(age, 0.0) if age <= first_age else None for age in ages],
         forecast_per_s=[forecast.get(age) for age in ages],
     )

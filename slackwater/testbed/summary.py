@@ -45,8 +45,8 @@ FROM merges WHERE type = 'finished'
 """  # noqa: S608
 
 SKIPPED = """
-SELECT coalesce(reason, 'unknown') AS reason, count(DISTINCT merge_id) AS merges
-FROM merges WHERE type = 'skipped' GROUP BY 1 ORDER BY merges DESC, reason
+SELECT coalesce(split_part(reason, ':', 1), 'unknown') AS cause, count(DISTINCT merge_id) AS merges
+FROM merges WHERE type = 'skipped' GROUP BY cause ORDER BY merges DESC, cause
 """
 
 DECISIONS = """
@@ -70,7 +70,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         problems: why it is not complete, one line each.
         wall_s: seconds from the command's start to its end.
         slo: requests and violations, `inside` and `outside` of merge windows.
-        merges: counts, bytes and seconds; `skipped` by reason.
+        merges: counts, bytes and event seconds; `skipped` counts merges by the first word of the
+            learners' reasons.
         decisions: of the policy that commands, by reason.
         events: acknowledged, logged, lost, late and dead.
         rows: per table of the run log.
@@ -130,7 +131,7 @@ def _figures(outcome: Outcome, query: Query) -> dict[str, Any]:
 
     rows_query = next(script.text for script in scripts("analyses") if script.name == "rows")
     rows = {row["table_name"]: row["row_count"] for row in query(rows_query)}
-    skipped = {row["reason"]: row["merges"] for row in query(SKIPPED)}
+    skipped = {row["cause"]: row["merges"] for row in query(SKIPPED)}
     return {
         "requests": next(iter(query(TOTALS)), None),
         "slo": {row["place"]: row for row in query(SLO)},

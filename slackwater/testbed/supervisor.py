@@ -74,6 +74,7 @@ class Limits:
     quiet_s: float = 1.0
     drain_s: float = 30.0
     end_s: float = 20.0
+    brokerless_end_s: float = 8.0
     hasty_end_s: float = 2.0
 
 
@@ -241,11 +242,15 @@ class Supervisor:
             part.kill()
         if killed:
             return killed[0].failure("did not end when told to and was killed")
-        bad = [part for part in parts if part.exit_code not in (0, None)]
+        # One that was not ready yet may not even have known how to end well.
+        bad = [part for part in parts if part.ready and part.exit_code not in (0, None)]
         return bad[0].failure(f"ended {describe_exit(bad[0].exit_code)}") if bad else None
 
     def _grace_s(self) -> float:
-        return self.limits.hasty_end_s if self.signals.hasten else self.limits.end_s
+        if self.signals.hasten:
+            return self.limits.hasty_end_s
+        # Without a broker nothing can be flushed, however long one waits.
+        return self.limits.end_s if self.broker.alive else self.limits.brokerless_end_s
 
     def _drain(self) -> PartError | None:
         """Let the stream log what was acknowledged, as long as it can."""

@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -18,13 +17,6 @@ LINE_S = 5.0
 Show = Callable[[Status], None]
 
 
-class View(Protocol):
-    """Opens the view for the time of a run; what it yields takes every moment's status."""
-
-    def __call__(self, console: Console) -> AbstractContextManager[Show]:
-        """Open on this console."""
-
-
 def view_for(console: Console, *, wants_plain: bool) -> AbstractContextManager[Show]:
     """The live screen where the console can redraw, plain lines elsewhere."""
     if wants_plain or not console.is_terminal or console.is_dumb_terminal:
@@ -35,12 +27,17 @@ def view_for(console: Console, *, wants_plain: bool) -> AbstractContextManager[S
 @contextlib.contextmanager
 def live_view(console: Console) -> Iterator[Show]:
     """The screen of `screen.picture`, drawn by the caller's thread and gone at the end."""
-    with Live(console=console, auto_refresh=False, transient=True) as live:
+    live = Live(console=console, auto_refresh=False, transient=True)
 
-        def draw(status: Status) -> None:
-            live.update(screen.picture(status), refresh=True)
+    def draw(status: Status) -> None:
+        live.update(screen.picture(status), refresh=True)
 
-        yield _at_most_every(REDRAW_S, draw)
+    live.start()
+    try:
+        yield _while_it_can_be_seen(_at_most_every(REDRAW_S, draw))
+    finally:
+        with contextlib.suppress(OSError):  # The terminal is gone.
+            live.stop()
 
 
 @contextlib.contextmanager
@@ -56,11 +53,26 @@ def plain_view(console: Console) -> Iterator[Show]:
         else:
             paced(status)
 
-    yield show
+    yield _while_it_can_be_seen(show)
 
 
 def _print_line(console: Console, status: Status) -> None:
     console.print(plain.line(status), soft_wrap=True, highlight=False, markup=False)
+
+
+def _while_it_can_be_seen(draw: Show) -> Show:
+    """Stops drawing when the terminal or the pipe has been closed: no reason to end a run."""
+    closed = False
+
+    def show(status: Status) -> None:
+        nonlocal closed
+        try:
+            if not closed:
+                draw(status)
+        except OSError:
+            closed = True
+
+    return show
 
 
 def _at_most_every(
