@@ -2,7 +2,8 @@
 
 Encoding is done once: each micro-batch is a fixed block of encoded lines in which only the digits
 of id, arrival and end are rewritten, a column of bytes at a time. Every request is as its
-schema says, every id is used once, and times advance with event time in each sidecar.
+schema says, every id is used once, and the times of a sidecar follow the clock without going back
+(requests that end in the same microsecond share it).
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from slackwater.codec import encode
 from slackwater.errors import BrokerError, InputError
 from slackwater.events import Request
 from slackwater.topics import REQUESTS
-from slackwater.transport import DELIVERY_TIMEOUT_MS
+from slackwater.transport import BOOTSTRAP_TIMEOUT_MS, DELIVERY_TIMEOUT_MS
 
 BATCH_EVENTS = 256
 TIME_DIGITS = 16
@@ -167,8 +168,9 @@ def flood(
             continue
         turn = produced // BATCH_EVENTS % sidecars
         key, block = blocks[turn]
-        now_us = clock.now_us()
-        at_us = np.linspace(last_us[turn] + 1, now_us, BATCH_EVENTS).astype(np.int64)
+        # A clock that has not moved since the sidecar's last batch must not make time go back.
+        now_us = max(clock.now_us(), last_us[turn])
+        at_us = np.linspace(last_us[turn], now_us, BATCH_EVENTS).astype(np.int64)
         last_us[turn] = now_us
         sender.send(key, block.fill(first_id + produced, at_us))
         produced += BATCH_EVENTS
@@ -189,6 +191,7 @@ class _Sender:
         try:
             self._producer = KafkaProducer(
                 bootstrap_servers=bootstrap,
+                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
                 acks="all",
                 linger_ms=0,
                 batch_size=256 * 1024,
