@@ -186,6 +186,7 @@ class Attachment:
                     network_pressure=network_pressure,
                     checkpoint_pressure=checkpoint_pressure,
                     memory_pressure=memory_pressure,
+                    reports_sent=self._outbox.reports,
                 ),
             )
             found = self._protocol.at_step(step, now_us)
@@ -337,5 +338,6 @@ class Attachment:
                 at_us=self._outbox.stamp_us(),
                 learner=self._learner,
                 final=final,
+                reports_sent=self._outbox.reports,
             ),
         )

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from slackwater.attach.outbox import Outbox, Outgoing
@@ -29,6 +29,8 @@ CONNECT_TIMEOUT_MS = 1_000
 FLUSH_TIMEOUT_S = 0.8
 MOST_IN_FLIGHT = 2_048
 ACK_PATIENCE_S = 2.0
+# Longer than it takes to see that the broker is away, and than clocks of hosts differ.
+LOOK_BACK_S = 15.0
 
 Hear = Callable[[Topic, Any], None]
 
@@ -68,7 +70,7 @@ class Link(threading.Thread):
         self._log = log
         self._stopping = threading.Event()
         self._told: bool | None = None
-        self._positions: dict[TopicPartition, int] = {}
+        self._away_since: float | None = None
         self._codecs = {t.name(settings.prefix): Codec(t) for t in (COMMANDS, MERGES)}
         self.connected = False
         self.acked = 0
@@ -110,16 +112,21 @@ class Link(threading.Thread):
             stack.callback(consumer.close)
             self._resume(consumer)
             self._say_connected(True)
-            self._serve(producer, flight, consumer)
+            try:
+                self._serve(producer, flight, consumer)
+            finally:
+                self._away_since = time.time()
 
     def _resume(self, consumer: KafkaConsumer) -> None:
-        # What was said while this link was away still counts. A log that ends before the position
-        # is a new one, of a broker that was restarted. Reading a thing twice does no harm.
-        if not self._positions:
+        # What was said while this link was away still counts. By time, because offsets of a
+        # restarted broker may be those of another log; reading a thing twice does no harm.
+        if self._away_since is None:
             return
-        for partition, end in consumer.end_offsets(list(self._positions)).items():
-            position = self._positions[partition]
-            consumer.seek(partition, position if position <= end else 0)
+        since_ms = int((self._away_since - LOOK_BACK_S) * 1000)
+        wanted = dict.fromkeys(consumer.assignment(), since_ms)
+        for partition, found in consumer.offsets_for_times(wanted).items():
+            if found is not None and found.timestamp >= since_ms:
+                consumer.seek(partition, found.offset)
 
     def _land(self, producer: BatchProducer, flight: "_Flight") -> None:
         """Close the producer; what was not acknowledged waits for the next session."""
@@ -163,7 +170,6 @@ class Link(threading.Thread):
                 self.unreadable += len(decoded.bad)
                 for event in decoded.events:
                     self._hear(topic, event)
-                self._positions[partition] = record.offset + 1
 
     def _say_connected(self, connected: bool, why: str = "") -> None:
         self.connected = connected

@@ -21,6 +21,7 @@ class Outbox:
 
     Attributes:
         dropped: events that found no room.
+        reports: merge reports put so far.
     """
 
     def __init__(self, clock: RunClock, limit: int) -> None:
@@ -31,6 +32,7 @@ class Outbox:
         }
         self._last_us = 0
         self.dropped = 0
+        self.reports = 0
 
     def stamp_us(self) -> int:
         """Event time now, never before an earlier stamp, in microseconds since the epoch."""
@@ -43,6 +45,7 @@ class Outbox:
         if len(queue) == queue.maxlen:
             self.dropped += 1
         queue.append(event)
+        self.reports += topic is MERGES
 
     def take(self, most: int) -> Iterator[Outgoing]:
         """Remove and yield up to `most` events, merge reports first."""

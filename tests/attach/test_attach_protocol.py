@@ -1,0 +1,282 @@
+"""The merge protocol of one learner, as a pure state machine."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.attach import Corridor, MergeOrder
+from slackwater.attach.protocol import Await, Protocol
+from slackwater.errors import InputError
+from slackwater.events import Accepted, MergeCommand, Skipped
+
+NOW_US = 1_700_000_000_000_000
+BOTH = ("learner-0", "learner-1")
+CORRIDOR = Corridor(5, 20)
+ABOUT = {"run_id": "r", "at_us": NOW_US, "group": "default"}
+
+
+class Learner(Protocol):
+    """A protocol whose words are kept."""
+
+    def __init__(self, corridor: Corridor = CORRIDOR) -> None:
+        self.said: list[tuple[str, str, int, str]] = []
+        super().__init__("learner-0", BOTH, corridor, lambda *words: self.said.append(words))
+
+    def told(self, merge_id: str, at_step: int, **other: object) -> None:
+        self.command(command(merge_id, at_step, **other), NOW_US)
+
+    def hears_accepts(self, merge_id: str, step: int, who: Sequence[str] = BOTH) -> None:
+        for name in who:
+            self.heard(accepted(merge_id, step, name))
+
+    def steps_to(self, last: int) -> list[MergeOrder | Await]:
+        found = (self.at_step(step, NOW_US) for step in range(self.step + 1, last + 1))
+        return [order for order in found if order is not None]
+
+    @property
+    def last_reason(self) -> str:
+        return self.said[-1][3].partition(":")[0]
+
+
+def command(merge_id: str, at_step: int, **other: object) -> MergeCommand:
+    fields = {
+        "deadline_us": NOW_US + 1,
+        "window_s": 8.0,
+        "reason": "score",
+        "participants": list(BOTH),
+    }
+    return MergeCommand(**ABOUT, merge_id=merge_id, at_step=at_step, **{**fields, **other})  # type: ignore[arg-type]
+
+
+def accepted(merge_id: str, step: int, learner: str) -> Accepted:
+    return Accepted(**ABOUT, learner=learner, merge_id=merge_id, step=step)  # type: ignore[arg-type]
+
+
+def skipped(merge_id: str, step: int, learner: str) -> Skipped:
+    return Skipped(**ABOUT, learner=learner, merge_id=merge_id, step=step, reason="late")  # type: ignore[arg-type]
+
+
+def test_an_order_comes_at_its_step_once_all_have_promised() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10)
+    (order,) = learner.steps_to(10)
+    assert isinstance(order, MergeOrder)
+    assert (order.merge_id, order.step, order.steps_since_merge) == ("m1", 10, 10)
+    assert learner.said == [("accepted", "m1", 10, "score")]
+
+
+def test_promises_that_are_heard_before_the_command_count() -> None:
+    learner = Learner()
+    learner.hears_accepts("m1", 10, ["learner-1"])
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10, ["learner-0"])
+    assert isinstance(learner.steps_to(10)[0], MergeOrder)
+
+
+def test_its_own_promise_counts_only_when_it_was_read_back() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10, ["learner-1"])
+    assert learner.steps_to(10) == [Await("m1")]
+
+
+def test_promises_for_another_step_do_not_commit() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10, ["learner-0"])
+    learner.hears_accepts("m1", 11, ["learner-1"])
+    assert learner.steps_to(10) == [Await("m1")]
+
+
+def test_without_all_promises_it_trains_on_after_the_wait() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10, ["learner-0"])
+    learner.steps_to(10)
+    assert learner.at_step(10, NOW_US, waited=True) is None
+    assert learner.said[-1] == ("skipped", "m1", 10, "no_commit: no word from learner-1")
+    assert learner.steps_to(19) == []
+
+
+@pytest.mark.parametrize(
+    ("at_step", "other", "reason"),
+    [
+        (7, {}, "late"),
+        (8, {}, "late"),
+        (21, {}, "corridor"),
+        (10, {"deadline_us": NOW_US - 1}, "expired"),
+        (10, {"participants": ["learner-1"]}, "not_participant"),
+        (10, {"participants": ["learner-0"]}, "other_participants"),
+        (10, {"participants": [*BOTH, "learner-2"]}, "other_participants"),
+    ],
+)
+def test_a_command_that_cannot_be_kept_is_refused_with_the_reason(
+    at_step: int, other: dict[str, object], reason: str
+) -> None:
+    learner = Learner()
+    learner.steps_to(8)
+    learner.told("m1", at_step, **other)
+    assert learner.said[-1][:3] == ("skipped", "m1", at_step)
+    assert learner.last_reason == reason
+    assert learner.steps_to(19) == []
+
+
+def test_h_min_is_kept_whatever_is_commanded() -> None:
+    learner = Learner()
+    learner.told("m1", 4)
+    assert learner.last_reason == "corridor"
+    assert learner.steps_to(19) == []
+
+
+def test_a_deadline_that_passes_before_the_step_ends_the_promise() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10)
+    learner.steps_to(9)
+    assert learner.at_step(10, NOW_US + 2) is None
+    assert learner.last_reason == "expired"
+
+
+def test_a_duplicate_is_not_answered_again() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10)
+    learner.finished(learner.steps_to(10)[0])  # type: ignore[arg-type]
+    assert learner.command(command("m1", 10), NOW_US) is False
+    assert len(learner.said) == 1
+
+
+def test_an_older_command_that_overtook_a_merge_is_late() -> None:
+    learner = Learner()
+    learner.told("m2", 12)
+    learner.hears_accepts("m2", 12)
+    learner.finished(learner.steps_to(12)[0])  # type: ignore[arg-type]
+    learner.told("m1", 10)
+    assert learner.last_reason == "late"
+
+
+def test_a_second_command_does_not_replace_a_promise() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.told("m2", 12)
+    assert learner.last_reason == "promised"
+    learner.hears_accepts("m1", 10)
+    assert len(learner.steps_to(10)) == 1
+
+
+def test_a_command_during_a_merge_is_refused() -> None:
+    learner = Learner(Corridor(1, 20))
+    learner.steps_to(20)
+    learner.told("m1", 25)
+    assert learner.last_reason == "merging"
+
+
+@pytest.mark.parametrize("order", ["command first", "withdrawal first"])
+def test_a_peers_refusal_ends_the_promise_at_once(order: str) -> None:
+    learner = Learner()
+    acts = [lambda: learner.told("m1", 10), lambda: learner.heard(skipped("m1", 10, "learner-1"))]
+    for act in acts if order == "command first" else reversed(acts):
+        act()
+    assert learner.last_reason == "peer_skipped"
+    assert learner.steps_to(19) == []
+
+
+def test_a_refusal_by_someone_outside_the_group_means_nothing() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.heard(skipped("m1", 10, "learner-9"))
+    learner.hears_accepts("m1", 10)
+    assert isinstance(learner.steps_to(10)[0], MergeOrder)
+
+
+def test_without_any_command_h_max_forces_and_says_so() -> None:
+    learner = Learner()
+    (order,) = learner.steps_to(20)
+    assert isinstance(order, MergeOrder)
+    assert (order.merge_id, order.reason, order.forced) == ("hmax-20", "h_max", True)
+    learner.finished(order)
+    (order,) = learner.steps_to(40)
+    assert isinstance(order, MergeOrder)
+    assert (order.merge_id, order.steps_since_merge, order.epoch) == ("hmax-40", 20, 1)
+
+
+def test_a_commanded_merge_at_h_max_has_the_commanded_id_only_if_committed() -> None:
+    learner = Learner()
+    learner.told("m1", 20)
+    learner.hears_accepts("m1", 20)
+    (order,) = learner.steps_to(20)
+    assert isinstance(order, MergeOrder)
+    assert order.merge_id == "m1"
+
+    alone = Learner()
+    alone.told("m1", 20)
+    assert alone.steps_to(20) == [Await("m1")]
+    forced = alone.at_step(20, NOW_US, waited=True)
+    assert isinstance(forced, MergeOrder)
+    assert forced.merge_id == "hmax-20"
+
+
+def test_a_pause_refuses_commands_but_not_h_max() -> None:
+    learner = Learner()
+    learner.paused = True
+    learner.told("m1", 10)
+    assert learner.last_reason == "paused"
+    assert len(learner.steps_to(20)) == 1
+
+
+def test_a_forced_merge_that_was_refused_is_due_after_another_h_max() -> None:
+    learner = Learner()
+    (order,) = learner.steps_to(20)
+    assert isinstance(order, MergeOrder)
+    learner.skipped(order, "absent: learner-1")
+    (again,) = learner.steps_to(40)
+    assert isinstance(again, MergeOrder)
+    assert (again.merge_id, again.steps_since_merge, again.epoch) == ("hmax-40", 40, 0)
+
+
+def test_an_order_that_is_never_reported_does_not_stop_the_next() -> None:
+    learner = Learner()
+    learner.steps_to(21)
+    assert learner.last_reason == "abandoned"
+    assert len(learner.steps_to(41)) == 1
+
+
+@given(
+    commands=st.lists(
+        st.tuples(st.integers(0, 120), st.integers(0, 30), st.booleans()), max_size=40
+    )
+)
+def test_gaps_stay_in_the_corridor_whatever_is_commanded(
+    commands: list[tuple[int, int, bool]],
+) -> None:
+    learner = Learner()
+    starts = [0]
+    by_step: dict[int, list[tuple[str, int, bool]]] = {}
+    for number, (sent, ahead, all_accept) in enumerate(commands):
+        by_step.setdefault(sent, []).append((f"m{number}", sent + ahead, all_accept))
+    for step in range(1, 121):
+        for merge_id, at_step, all_accept in by_step.get(step - 1, []):
+            learner.told(merge_id, at_step)
+            learner.hears_accepts(merge_id, at_step, BOTH if all_accept else BOTH[:1])
+        found = learner.at_step(step, NOW_US)
+        if isinstance(found, Await):
+            found = learner.at_step(step, NOW_US, waited=True)
+        if isinstance(found, MergeOrder):
+            starts.append(step)
+            learner.finished(found)
+    gaps = [b - a for a, b in itertools.pairwise(starts)]
+    assert all(5 <= gap <= 20 for gap in gaps)
+    assert 120 - starts[-1] < 20
+    # Every command was answered exactly once, unless H_max overtook its promise.
+    answered = [merge_id for phase, merge_id, _, _ in learner.said if phase == "accepted"]
+    assert len(set(answered)) == len(answered)
+
+
+@pytest.mark.parametrize("gaps", [(0, 5), (6, 5), (-1, -1)])
+def test_gaps_that_are_no_corridor_are_refused(gaps: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="no corridor"):
+        Corridor(*gaps)

@@ -1,0 +1,227 @@
+"""The attach client against a real broker, and without one."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from slackwater.attach import Attachment, Corridor, MergeOrder
+from slackwater.attach.outbox import Outbox
+from slackwater.broker import EmbeddedBroker, free_port
+from slackwater.clock import RunClock
+from slackwater.errors import InputError
+from slackwater.events import Accepted, Finished, Heartbeat, Pause, Skipped, Started, Step
+from slackwater.settings import RunSettings
+from slackwater.topics import LEARNERS, MERGES
+from slackwater.transport import make_topics
+
+BOTH = ["learner-0", "learner-1"]
+CLOCK = RunClock.real()
+NOWHERE = RunSettings(bootstrap="127.0.0.1:9")
+
+
+def attach(
+    settings: RunSettings,
+    learner: str = "learner-0",
+    participants: list[str] | None = None,
+    corridor: Corridor | None = None,
+    **other: Any,
+) -> Attachment:
+    who = participants or [learner]
+    return Attachment(settings, learner, who, corridor or Corridor(5, 1_000_000), CLOCK, **other)
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def of(kind: type, said: list[Any]) -> list[Any]:
+    return [event for event in said if isinstance(event, kind)]
+
+
+@pytest.mark.kafka
+def test_a_merge_is_promised_started_and_finished_by_all(
+    settings: RunSettings, controller: Any
+) -> None:
+    with (
+        attach(settings, "learner-0", BOTH) as first,
+        attach(settings, "learner-1", BOTH) as second,
+    ):
+        until(lambda: first.summary().connected and second.summary().connected)
+        controller.merge("m1", 10, BOTH)
+        controller.hears(lambda said: len(of(Accepted, said)) == 2)
+        for step in range(1, 11):
+            orders = [one.on_step(step, 1.5, 64) for one in (first, second)]
+        for one, order in zip((first, second), orders, strict=True):
+            assert order is not None
+            one.started(order)
+            one.finished(order, seconds=0.5, bytes_exchanged=400, digest="d", note="warm")
+    said = controller.hears(lambda said: len(of(Finished, said)) == 2)
+    assert {(e.merge_id, e.step) for kind in (Started, Finished) for e in of(kind, said)} == {
+        ("m1", 10)
+    }
+    assert {e.reason for e in of(Finished, said)} == {"score; warm"}
+    assert [e.reports_sent for e in of(Heartbeat, said) if e.final] == [3, 3]
+    last = [step for step in of(Step, said) if step.learner == "learner-0"][-1]
+    assert (last.step, last.loss, last.steps_since_merge, last.tokens_since_merge) == (
+        10,
+        1.5,
+        10,
+        640,
+    )
+
+
+@pytest.mark.kafka
+def test_a_promise_nobody_else_makes_holds_no_learner_up_for_good(
+    settings: RunSettings, controller: Any
+) -> None:
+    with attach(settings, "learner-0", BOTH, commit_timeout_s=0.2) as alone:
+        until(lambda: alone.summary().connected)
+        controller.merge("m1", 8, BOTH)
+        until(lambda: alone.summary().accepted == 1)
+        assert [alone.on_step(step, 1.0, 1) for step in range(1, 30)] == [None] * 29
+    assert alone.summary().skipped == {"no_commit": 1}
+    said = controller.hears(lambda said: of(Skipped, said))
+    assert of(Skipped, said)[0].reason == "no_commit: no word from learner-1"
+
+
+@pytest.mark.kafka
+def test_the_wait_ends_when_the_last_promise_comes(settings: RunSettings, controller: Any) -> None:
+    with (
+        attach(settings, "learner-0", BOTH, commit_timeout_s=30.0) as early,
+        attach(settings, "learner-1", BOTH) as late,
+    ):
+        until(lambda: early.summary().connected and late.summary().connected)
+        controller.merge("m1", 5, BOTH)
+        until(lambda: early.summary().accepted == 1)
+        order = next(filter(None, (early.on_step(step, 1.0, 1) for step in range(1, 6))))
+    assert isinstance(order, MergeOrder)
+
+
+@pytest.mark.kafka
+def test_commands_for_others_are_not_answered_but_counted(
+    settings: RunSettings, controller: Any
+) -> None:
+    with attach(settings) as learner:
+        until(lambda: learner.summary().connected)
+        controller.merge("m1", 9, ["learner-0"], group="other")
+        controller.merge("m2", 9, ["learner-0"], run_id="run-0")
+        controller.merge("m3", 9, ["learner-0"], deadline_us=time.time_ns() // 1000 - 1)
+        controller.merge("m3", 9, ["learner-0"])
+        controller.merge("m4", 2, ["learner-0"])
+        controller.merge("m5", 9, ["learner-7"])
+        until(lambda: sum(learner.summary().skipped.values()) == 3)
+    assert learner.summary().ignored == {"foreign_group": 1, "foreign_run": 1, "duplicate": 1}
+    assert learner.summary().skipped == {"expired": 1, "corridor": 1, "not_participant": 1}
+    said = controller.hears(lambda said: len(of(Skipped, said)) == 3)
+    assert {e.merge_id for e in of(Skipped, said)} == {"m3", "m4", "m5"}
+    assert not of(Accepted, said)
+
+
+@pytest.mark.kafka
+def test_a_pause_on_the_topic_refuses_merges(settings: RunSettings, controller: Any) -> None:
+    with attach(settings) as learner:
+        until(lambda: learner.summary().connected)
+        controller.send(Pause(run_id="run-1", at_us=CLOCK.now_us(), group="default"))
+        controller.merge("m1", 9, ["learner-0"])
+        until(lambda: learner.summary().skipped == {"paused": 1})
+
+
+@pytest.mark.kafka
+def test_heartbeats_fill_the_silence_and_the_last_says_so(
+    settings: RunSettings, controller: Any
+) -> None:
+    with attach(settings):
+        controller.hears(lambda said: len(of(Heartbeat, said)) >= 3)
+    said = controller.hears(lambda said: any(e.final for e in of(Heartbeat, said)))
+    assert [e.final for e in of(Heartbeat, said)].index(True) == len(of(Heartbeat, said)) - 1
+    times = [e.at_us for e in said]
+    assert times == sorted(times)
+
+
+def test_without_a_broker_h_max_merges_and_what_was_not_sent_is_counted() -> None:
+    with attach(NOWHERE, corridor=Corridor(5, 20)) as learner:
+        orders = []
+        for step in range(1, 51):
+            order = learner.on_step(step, 1.0, 1)
+            if order is not None:
+                orders.append((order.merge_id, order.reason))
+                learner.finished(order, seconds=0.1, bytes_exchanged=1)
+    assert orders == [("hmax-20", "h_max"), ("hmax-40", "h_max")]
+    summary = learner.summary()
+    assert summary.connected is False
+    # 50 steps, two reports, one final heartbeat.
+    assert (summary.acked, summary.dropped) == (0, 53)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_comes_late_dies_and_returns_misses_nothing(new_controller: Any) -> None:
+    port = free_port()
+    settings = RunSettings(bootstrap=f"127.0.0.1:{port}", run_id="run-1")
+    with attach(settings) as learner:
+        learner.on_step(1, 1.0, 1)
+        with EmbeddedBroker(port) as broker:
+            make_topics(broker.bootstrap)
+            early = new_controller(settings)
+            early.hears(lambda said: [e.step for e in of(Step, said)] == [1])
+            early.merge("m1", 2, ["learner-0"])
+            early.close()
+        learner.on_step(3, 1.0, 1)
+        until(lambda: not learner.summary().connected)
+        learner.on_step(4, 1.0, 1)
+        with EmbeddedBroker(port) as broker:
+            make_topics(broker.bootstrap)
+            later = new_controller(settings)
+            later.merge("m2", 10, ["learner-0"])
+            later.hears(lambda said: {e.step for e in of(Step, said)} >= {3, 4})
+            later.hears(lambda said: "m2" in {e.merge_id for e in of(Accepted, said)})
+    assert learner.summary().dropped == 0
+
+
+def test_a_full_queue_drops_the_oldest_steps_and_no_merge_report() -> None:
+    outbox = Outbox(CLOCK, limit=3)
+    for number in range(5):
+        step = Step(run_id="r", at_us=CLOCK.now_us(), learner="l", step=number, steps_since_merge=0)
+        outbox.put(LEARNERS, step)
+    report = Accepted(
+        run_id="r", at_us=CLOCK.now_us(), group="g", learner="l", merge_id="m", step=9
+    )
+    outbox.put(MERGES, report)
+    assert outbox.dropped == 2
+    taken = list(outbox.take(2))
+    assert [event.step for _, event in taken] == [9, 2]  # type: ignore[union-attr]
+    outbox.put(LEARNERS, step)
+    outbox.put_back(taken)
+    assert outbox.dropped == 3
+    assert [event.step for _, event in outbox.take(9)] == [9, 3, 4, 4]  # type: ignore[union-attr]
+
+
+def test_stamps_do_not_go_back_when_the_wall_clock_does() -> None:
+    wall = iter([1_800_000_000_000_000, 1_700_000_000_000_000, 1_800_000_000_000_005])
+    outbox = Outbox(RunClock(0, 0, 1.0, wall_us=lambda: next(wall)), limit=1)
+    stamps = [outbox.stamp_us() for _ in range(3)]
+    assert stamps == [1_800_000_000_000_000] * 2 + [1_800_000_000_000_005]
+
+
+def test_a_fault_in_the_client_does_not_reach_the_training_loop() -> None:
+    with attach(NOWHERE) as learner:
+        assert learner.on_step(1, 1.0, "many") is None  # type: ignore[arg-type]
+        assert learner.on_step(2, 1.0, 1) is None
+    assert learner.summary().errors == 1
+
+
+def test_a_learner_outside_its_own_group_is_refused() -> None:
+    with pytest.raises(InputError, match="not among the participants"):
+        attach(NOWHERE, "learner-7", BOTH)
+
+
+def test_the_attach_client_needs_no_torch() -> None:
+    code = "import sys, slackwater.attach; print({'torch', 'typer', 'duckdb'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
