@@ -8,7 +8,7 @@ INTERRUPTED = 130
 # What the distribution slackwater-server brings, by itself or as its dependencies.
 SERVER_MODULES = {
     *("calibration", "controller", "replay_producer", "sql", "streams", "trainer"),
-    *("duckdb", "faust", "numpy", "prometheus_client", "psutil", "pyarrow", "safetensors", "torch"),
+    *("aiokafka", "duckdb", "faust", "numpy", "prometheus_client", "psutil", "pyarrow", "torch"),
 }
 
 

@@ -1,7 +1,10 @@
 """Every direct dependency is explained in the docs and pinned in a lock, and nothing else is."""
 
+import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -32,7 +35,24 @@ def pins(name):
     return {canonical(line): line.partition("==")[2] for line in pinned}
 
 
+def imported(*folders):
+    """Distributions whose modules the sources below these folders import."""
+    modules = set()
+    for path in (p for folder in folders for p in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                modules.add(node.module.partition(".")[0])
+    known = packages_distributions()
+    theirs = modules - sys.stdlib_module_names - {path.name for path in ROOT.iterdir()}
+    return {canonical(known[module][0]) for module in theirs if module in known}
+
+
 OWN = {"slackwater"}
+PRODUCT = [
+    "calibration", "controller", "replay_producer", "slackwater", "sql", "streams", "trainer"
+]  # fmt: skip
 RUNTIME = declared(".") | declared("server")
 
 
@@ -62,3 +82,12 @@ def test_torch_is_pinned_without_a_local_label():
     assert pins("requirements.lock")["torch"] == "2.13.0"
     server = tomllib.loads((ROOT / "server" / "pyproject.toml").read_text())["project"]
     assert "torch==2.13.0" in server["optional-dependencies"]["trainer"]
+
+
+def test_product_imports_what_it_declares_and_declares_what_it_imports():
+    assert imported(*PRODUCT) == RUNTIME - OWN
+
+
+def test_benchmarks_and_tests_import_nothing_that_the_locks_lack():
+    locked = pins("requirements.lock") | pins("requirements-dev.lock")
+    assert imported("bench", "tests", "deploy") <= locked.keys()
