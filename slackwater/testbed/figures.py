@@ -32,7 +32,7 @@ def _block(value: float | None, top: float) -> str:
     return BLOCKS[min(len(BLOCKS) - 1, int(share * len(BLOCKS)))]
 
 
-def gap_bar(gap: int | None, low: int, high: int, width: int = 24) -> str:
+def gap_bar(gap: int | None, low: int, high: int, width: int) -> str:
     """A gap on its way from 0 to H_max, with H_min marked; empty where the gap is unknown."""
     filled = 0 if gap is None else min(width, round(width * gap / high))
     cells = ["━"] * filled + ["╌"] * (width - filled)

@@ -15,6 +15,7 @@ from slackwater.testbed.status import Status
 from slackwater.testbed.supervisor import Phase
 
 LABEL_WIDTH = 10
+BAR_WIDTH = 18
 STARTING = (Phase.BROKER, Phase.STREAM, Phase.LEARNERS, Phase.REPLAY)
 
 
@@ -54,7 +55,7 @@ def _rows(status: Status) -> Iterator[tuple[str, RenderableType]]:
         yield "", Text(f"{status.since_start_s:.0f} s: {status.phase} ...", style="dim")
         return
     yield from _traffic(seen)
-    yield "SLO", _slo(seen)
+    yield from _labelled("SLO", _slo(seen))
     yield from _labelled("learners", _learners(status, seen))
     yield from _labelled("decisions", _decisions(status, seen))
     yield from _labelled("merges", _merges(seen))
@@ -97,28 +98,27 @@ def _traffic(seen: Snapshot) -> Iterator[tuple[str, Text]]:
     )
 
 
-def _slo(seen: Snapshot) -> Text:
-    places: list[str | tuple[str, str]] = []
-    for place in ("inside", "outside"):
+def _slo(seen: Snapshot) -> Iterator[Text]:
+    for place, name in (("inside", "inside windows"), ("outside", "outside")):
         row = seen.slo.get(place, {})
         count, requests = row.get("violations", 0), row.get("requests", 0)
-        style = "red" if count else ""
-        places += [
-            (f"{count:,} violations ({percent(count, requests)})", style),
-            f" of {requests:,} {place}{' windows, ' if place == 'inside' else ''}",
-        ]
-    return Text.assemble(*places)
+        yield Text.assemble(
+            f"{name:<14} ",
+            (f"{count:>6,} of {requests:>8,} too slow, {percent(count, requests)}",
+             "red" if count else ""),
+        )  # fmt: skip
 
 
 def _learners(status: Status, seen: Snapshot) -> Iterator[Text]:
-    plan = status.plan
+    low, high = status.plan.min_gap_steps, status.plan.max_gap_steps
     for row in seen.learners[:8]:
         gap = row["gap_steps"]
-        late = gap is not None and gap >= plan.min_gap_steps
+        may_merge = gap is not None and gap >= low
         yield Text.assemble(
-            f"{row['learner']} step {row['step']:,} loss {number(row['loss'], 3)} gap ",
-            (gap_bar(gap, plan.min_gap_steps, plan.max_gap_steps), "green" if late else "dim"),
-            f" {number(gap)} of {plan.min_gap_steps} to {plan.max_gap_steps}",
+            f"{row['learner']} step {row['step']:,} loss {number(row['loss'], 3)} ",
+            f"gap {number(gap):>4} ",
+            (gap_bar(gap, low, high, BAR_WIDTH), "green" if may_merge else "dim"),
+            f" {high}",
         )
     if not seen.learners:
         yield Text("no step reported yet", style="dim")

@@ -30,4 +30,4 @@ def test_a_gap_bar_has_its_width_whatever_the_gap(gap: int, low: int, more: int)
 
 @pytest.mark.parametrize(("gap", "filled"), [(None, 0), (0, 0), (256, 11), (512, 23), (900, 23)])
 def test_a_gap_bar_fills_up_to_h_max(gap: int | None, filled: int) -> None:
-    assert gap_bar(gap, 128, 512).count("━") == filled
+    assert gap_bar(gap, 128, 512, 24).count("━") == filled
