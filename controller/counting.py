@@ -5,7 +5,7 @@ allowed lateness. An event whose bin has closed is late: counted as such, kept b
 and in no bin. The same event twice in an open bin counts once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slackwater.events import BinRow, Bins, Load, Request
@@ -49,14 +49,23 @@ class PartitionCounter:
         partition: number of the partition.
         bin_s: width of a bin, event time.
         lateness_s: how far behind its sidecar's newest event an event may come and still count.
+        closed_us: sidecar to the time up to which its bins were closed before, after a restart.
     """
 
-    def __init__(self, partition: int, bin_s: float, lateness_s: float) -> None:
+    def __init__(
+        self,
+        partition: int,
+        bin_s: float,
+        lateness_s: float,
+        closed_us: Mapping[str, int] | None = None,
+    ) -> None:
         self.partition = partition
         self.bin_s = bin_s
         self._bin_us = round(bin_s * US_PER_S)
         self._lateness_us = round(lateness_s * US_PER_S)
-        self._sidecars: dict[str, _Sidecar] = {}
+        self._sidecars = {
+            name: _Sidecar(closed_us=us, newest_us=us) for name, us in (closed_us or {}).items()
+        }
 
     def add(self, events: Iterable[Request | Load]) -> Counted:
         """Count a batch, in the order it came."""

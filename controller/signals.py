@@ -25,9 +25,13 @@ class SidecarSignal:
         self._in_system: int | None = None
         self._unsampled_finishes = 0
         self._seen_us: int | None = None
+        self._binned_us = 0
 
     def observe(self, row: BinRow) -> None:
-        """Take one closed bin; rows come in order of time."""
+        """Take one closed bin; rows come in order of time, and one that came before is ignored."""
+        if row.start_us < self._binned_us:
+            return
+        self._binned_us = row.start_us + self._bin_us
         served = row.finished - row.failed
         if served:
             self._e2e.update(row.e2e_sum_s / served, self._bin_us / US_PER_S)
@@ -36,7 +40,7 @@ class SidecarSignal:
         elif self._in_system is not None:
             self._unsampled_finishes += row.finished
         else:
-            self._look(row.start_us + self._bin_us, row.finished)
+            self._look(self._binned_us, row.finished)
 
     def _observe_sample(self, row: BinRow, in_system: int, sample_us: int) -> None:
         after = row.finished_after_sample or 0

@@ -80,6 +80,7 @@ class Job:
         metrics: where figures go.
         stage: the decision stage, with role `decide`.
         log: the run log, with role `log`.
+        counters: by partition, with role `count`; given after a restart.
     """
 
     settings: StreamSettings
@@ -87,10 +88,10 @@ class Job:
     metrics: Metrics
     stage: DecisionStage | None = None
     log: Log | None = None
+    counters: dict[int, PartitionCounter] = field(default_factory=dict)
     _codecs: dict[Topic, Codec] = field(
         default_factory=lambda: {topic: Codec(topic) for topic in ALL_TOPICS}
     )
-    _counters: dict[int, PartitionCounter] = field(default_factory=dict)
 
     def handle(self, message: Message) -> list[Outgoing]:
         """Take one message of any topic; returns what it gives rise to."""
@@ -119,9 +120,9 @@ class Job:
         if "count" not in self.settings.roles:
             return Counted(), []
         run = self.settings.run
-        counter = self._counters.get(message.partition)
+        counter = self.counters.get(message.partition)
         if counter is None:
-            counter = self._counters[message.partition] = PartitionCounter(
+            counter = self.counters[message.partition] = PartitionCounter(
                 message.partition, self.settings.bin_s, self.settings.lateness_s
             )
         counted = counter.add(events)

@@ -1,9 +1,9 @@
 """Up to where the observations of a merge group are complete: its watermark.
 
 Time goes on when every source has been heard up to it. A source that falls silent must not stop
-the group for ever: after `silence_s` of wall time without a word, time goes on without it, and
-its signal ages. That choice changes when a tick is decided, never what it decides, because a tick
-sees what was observed up to its own time whoever sent it.
+the group for ever: once others have been heard for `silence_s` of wall time without a word of
+it, time goes on without it, and its signal ages. That choice changes when a tick is decided,
+never what it decides: a tick sees what was observed up to its own time, whoever sent it.
 """
 
 from collections.abc import Callable
@@ -42,6 +42,7 @@ class Progress:
         self._reports_seen: dict[str, int] = {}
         self._held: dict[str, list[tuple[int, int]]] = {}
         self._first_s: float | None = None
+        self._newest_s: float | None = None
 
     def hear_bins(self, bins: Bins) -> None:
         """Each sidecar of the partition is complete up to its own watermark."""
@@ -65,15 +66,16 @@ class Progress:
 
     def watermark_us(self) -> int | None:
         """Event time up to which everything is here; None until time may start."""
-        now_s = self._monotonic()
-        if self._first_s is None or not (
-            self._complete() or now_s - self._first_s > self._silence_s
-        ):
+        if self._first_s is None or self._newest_s is None:
             return None
-        speaking = [s for s in self._sources.values() if now_s - s.heard_s <= self._silence_s]
-        if not speaking:
+        if not self._complete() and self._monotonic() - self._first_s <= self._silence_s:
             return None
-        return min(s.watermark_us for s in speaking)
+        speaking = [
+            s.watermark_us
+            for s in self._sources.values()
+            if self._newest_s - s.heard_s <= self._silence_s
+        ]
+        return min(speaking, default=None)
 
     def _complete(self) -> bool:
         kinds = [kind for kind, _ in self._sources]
@@ -88,9 +90,22 @@ class Progress:
             self._held[learner] = [h for h in held if h[0] > seen]
 
     def _hear(self, kind: str, name: str, watermark_us: int) -> None:
-        now_s = self._monotonic()
-        if self._first_s is None:
-            self._first_s = now_s
+        now_s = self._now_after_any_quiet()
         source = self._sources.setdefault((kind, name), _Source(watermark_us, now_s))
         source.watermark_us = max(source.watermark_us, watermark_us)
         source.heard_s = now_s
+
+    def _now_after_any_quiet(self) -> float:
+        """Wall time now. After a time when nobody was heard, everybody's silence starts anew.
+
+        Then it was this process or the broker that stood still, not the sources: what they said
+        meanwhile is on its way, in no particular order.
+        """
+        now_s = self._monotonic()
+        if self._first_s is None:
+            self._first_s = now_s
+        if self._newest_s is not None and now_s - self._newest_s > self._silence_s / 2:
+            for source in self._sources.values():
+                source.heard_s = now_s
+        self._newest_s = now_s
+        return now_s

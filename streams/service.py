@@ -23,6 +23,7 @@ from streams.job import Job
 from streams.metrics import Metrics
 from streams.offsets import place_group, starting_offsets
 from streams.progress import Progress
+from streams.restore import restore_counters, restore_stage
 from streams.runlog.log import RunLog
 from streams.runlog.rows import Run
 from streams.settings import StreamSettings
@@ -112,7 +113,12 @@ class StreamProcess:
     async def _main(self, datadir: Path, log: RunLog | None) -> None:
         sink = DuckDBLog(log, self.settings.run.prefix, self.metrics) if log else None
         stage = build_stage(self.settings) if "decide" in self.settings.roles else None
-        job = Job(self.settings, self.clock, self.metrics, stage, sink)
+        counters = {}
+        if log is not None and stage is not None:
+            restore_stage(log, stage)
+        if log is not None and "count" in self.settings.roles:
+            counters = restore_counters(log, self.settings.bin_s, self.settings.lateness_s)
+        job = Job(self.settings, self.clock, self.metrics, stage, sink, counters)
         app = build_app(self.settings, self._place_group(log), datadir)
         shipper = Shipper(sink.commit if sink else None, self.settings.commit_s)
         Wiring(app, job, shipper, self._on_ready)

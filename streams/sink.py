@@ -5,19 +5,23 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from slackwater.events import Decision, MergeCommand
-from slackwater.topics import COMMANDS, DECISIONS
+import msgspec
+
+from slackwater.events import Bins, Decision, MergeCommand
+from slackwater.topics import BINS, COMMANDS, DECISIONS
 from streams.job import Message
 from streams.metrics import Metrics
 from streams.runlog.log import RunLog
 from streams.runlog.tables import TABLES
 
+RESENT = (BINS, DECISIONS, COMMANDS)
+
 
 class DuckDBLog:
     """Buffers messages on the event loop's thread, and writes them on one of its own.
 
-    Decisions and commands that were sent again after a crash are left out: a decision is known by
-    its policy and tick, a command by its merge_id.
+    What this job sent again after a crash is left out: a decision is known by its policy and
+    tick, a command by its merge_id, bins by the times up to which they are complete.
     """
 
     def __init__(self, log: RunLog, prefix: str, metrics: Metrics) -> None:
@@ -29,6 +33,13 @@ class DuckDBLog:
         self._decided_us: dict[str, int] = dict(
             log.fetch(
                 "SELECT policy, max(at_us) FROM decisions WHERE run_id = ? GROUP BY policy",
+                [log.run_id],
+            )
+        )
+        self._closed_us: dict[str, int] = dict(
+            log.fetch(
+                "SELECT sidecar, max(mark) FROM (SELECT unnest(map_keys(watermarks_us)) AS sidecar,"
+                " unnest(map_values(watermarks_us)) AS mark FROM bins WHERE run_id = ?) GROUP BY 1",
                 [log.run_id],
             )
         )
@@ -52,10 +63,10 @@ class DuckDBLog:
         late: frozenset[int],
     ) -> None:
         """Buffer the events of one message for the next commit."""
-        if message.topic in (DECISIONS, COMMANDS):
-            keep = [i for i, event in enumerate(events) if self._is_new(event)]
-            extras = {new: extras[i] for new, i in enumerate(keep) if i in extras}
-            events = [events[i] for i in keep]
+        if message.topic in RESENT:
+            news = [(i, e) for i, event in enumerate(events) if (e := self._news(event))]
+            extras = {new: extras[i] for new, (i, _) in enumerate(news) if i in extras}
+            events = [event for _, event in news]
         self._log.append(
             events,
             topic=message.topic.name(self._prefix),
@@ -81,13 +92,25 @@ class DuckDBLog:
                 self._metrics.count("rows", sum(len(c.events) for c in chunks), table=TABLES[kind])
         return batch.events
 
-    def _is_new(self, event: Any) -> bool:
-        if isinstance(event, Decision):
-            if event.at_us <= self._decided_us.get(event.policy, 0):
-                return False
-            self._decided_us[event.policy] = event.at_us
-        elif isinstance(event, MergeCommand):
-            if event.merge_id in self._commanded:
-                return False
-            self._commanded.add(event.merge_id)
-        return True
+    def _news(self, event: Any) -> Any:
+        """The event as far as it is not in the log yet; None if it is."""
+        match event:
+            case Decision():
+                if event.at_us <= self._decided_us.get(event.policy, 0):
+                    return None
+                self._decided_us[event.policy] = event.at_us
+            case Bins():
+                return self._new_bins(event)
+            case MergeCommand():
+                if event.merge_id in self._commanded:
+                    return None
+                self._commanded.add(event.merge_id)
+        return event
+
+    def _new_bins(self, bins: Bins) -> Bins | None:
+        before, marks = dict(self._closed_us), bins.watermarks_us
+        if all(us <= before.get(name, 0) for name, us in marks.items()):
+            return None
+        self._closed_us.update(marks)
+        rows = [row for row in bins.rows if row.start_us >= before.get(row.sidecar, 0)]
+        return bins if len(rows) == len(bins.rows) else msgspec.structs.replace(bins, rows=rows)

@@ -42,6 +42,11 @@ class DecisionStage:
             case Pause() | Resume() | MergeNow():
                 self.engine.observe(event)
 
+    def skip_to(self, decided_us: int) -> None:
+        """Make again, in silence, the decisions up to `decided_us`, which were logged before."""
+        for _ in self.engine.advance(decided_us):
+            continue
+
     def decide(self) -> Iterator[tuple[Decision, MergeCommand | None]]:
         """Every tick that has become decidable."""
         watermark_us = self.progress.watermark_us()

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from slackwater.codec import Codec, encode_lines
 from slackwater.events import Accepted, Event, Finished, Started, Step
 from slackwater.topics import REQUESTS
@@ -56,7 +58,5 @@ def record(export: Path, target: Path, run_id: str, duration_s: float) -> list[E
 
 
 def _shifted(event: Event, shift_us: int, run_id: str) -> Event:
-    import msgspec
-
     times = {n: getattr(event, n) + shift_us for n in ("at_us", "arrival_us") if hasattr(event, n)}
     return msgspec.structs.replace(event, run_id=run_id, **times)

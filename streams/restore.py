@@ -1,0 +1,84 @@
+"""After a crash: the state of counting and deciding, from the run log.
+
+The log holds every event up to its stored offsets, in the same transaction as those offsets; so
+folding its events through the same code gives the state that the process had when it committed
+last. Kafka then delivers what came after. Decisions that were logged are made again in silence;
+those that were not are made and sent.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from controller.counting import PartitionCounter
+from slackwater.events import (
+    Accepted,
+    Bins,
+    Event,
+    Finished,
+    Heartbeat,
+    Load,
+    MergeNow,
+    Pause,
+    Request,
+    Resume,
+    Skipped,
+    Started,
+    Step,
+)
+from streams.runlog.log import RunLog
+from streams.runlog.tables import TABLES
+from streams.stage import DecisionStage
+
+E = TypeVar("E", bound=Event)
+
+DECIDED_ON: tuple[type[Event], ...] = (
+    Bins,
+    Step,
+    Heartbeat,
+    *(Accepted, Started, Finished, Skipped),
+    *(Pause, Resume, MergeNow),
+)
+
+
+def logged(log: RunLog, kind: type[E], where: str = "true") -> Iterator[tuple[int, E]]:
+    """Every event of one type in this run, with the partition it came from, in offset order."""
+    names = [f'"{name}"' for name in kind.__struct_fields__]
+    table, tag = TABLES[kind], kind.__struct_config__.tag
+    of_type = f"\"type\" = '{tag}'" if table in {"merges", "commands"} else "true"
+    rows = log.fetch(
+        f"SELECT topic_partition, {', '.join(names)} FROM {table} "  # noqa: S608 - our own names
+        f"WHERE run_id = ? AND {of_type} AND ({where}) ORDER BY topic_partition, topic_offset",
+        [log.run_id],
+    )
+    for partition, *values in rows:
+        fields = dict(zip(kind.__struct_fields__, values, strict=True))
+        yield partition, msgspec.convert(fields, kind)
+
+
+def restore_stage(log: RunLog, stage: DecisionStage) -> None:
+    """Bring a new decision stage to where the logged one was."""
+    for kind in DECIDED_ON:
+        for _, event in logged(log, kind):
+            stage.observe(event)
+    [(decided_us,)] = log.fetch("SELECT max(at_us) FROM decisions WHERE run_id = ?", [log.run_id])
+    if decided_us is not None:
+        stage.skip_to(decided_us)
+
+
+def restore_counters(log: RunLog, bin_s: float, lateness_s: float) -> dict[int, PartitionCounter]:
+    """Counters that hold the open bins: what was logged and is in no closed bin yet."""
+    closed: dict[int, dict[str, int]] = {}
+    for _, bins in logged(log, Bins):
+        closed.setdefault(bins.partition, {}).update(bins.watermarks_us)
+    counters: dict[int, PartitionCounter] = {}
+    oldest_us = min((us for marks in closed.values() for us in marks.values()), default=0)
+    events: list[tuple[int, Any]] = [
+        pair for kind in (Request, Load) for pair in logged(log, kind, f"at_us >= {oldest_us}")
+    ]
+    for partition in {*closed, *(partition for partition, _ in events)}:
+        counter = PartitionCounter(partition, bin_s, lateness_s, closed.get(partition))
+        counter.add([event for p, event in events if p == partition])
+        counters[partition] = counter
+    return counters

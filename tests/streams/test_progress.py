@@ -1,0 +1,109 @@
+from slackwater.events import Bins, Finished, Heartbeat, Step
+from streams.progress import Progress
+
+T0 = 1_750_000_000_000_000
+SILENCE_S = 2.0
+
+
+class Wall:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def bins(sidecar: str, until_s: float) -> Bins:
+    until_us = T0 + round(until_s * 1e6)
+    return Bins(
+        run_id="r", at_us=until_us, group="g", partition=0, bin_s=0.25,
+        watermarks_us={sidecar: until_us},
+    )  # fmt: skip
+
+
+def step(learner: str, at_s: float, reports: int = 0) -> Step:
+    at_us = T0 + round(at_s * 1e6)
+    return Step(
+        run_id="r", at_us=at_us, learner=learner, step=1, steps_since_merge=1, reports_sent=reports
+    )
+
+
+def progress(sidecars: int = 0, learners: int = 0) -> tuple[Progress, Wall]:
+    wall = Wall()
+    return Progress(SILENCE_S, sidecars, learners, wall), wall
+
+
+def seconds(watermark_us: int | None) -> float | None:
+    return None if watermark_us is None else round((watermark_us - T0) / 1e6, 3)
+
+
+def test_watermark_is_that_of_the_slowest_source() -> None:
+    made, _ = progress()
+    made.hear_bins(bins("a", 5.0))
+    made.hear_bins(bins("b", 3.0))
+    made.hear_learner(step("x", 4.0))
+    assert seconds(made.watermark_us()) == 3.0
+
+
+def test_time_starts_when_all_expected_are_heard() -> None:
+    made, _ = progress(sidecars=2, learners=1)
+    made.hear_bins(bins("a", 5.0))
+    made.hear_learner(step("x", 5.0))
+    assert made.watermark_us() is None
+    made.hear_bins(bins("b", 4.0))
+    assert seconds(made.watermark_us()) == 4.0
+
+
+def test_time_starts_without_a_source_that_never_comes() -> None:
+    made, wall = progress(sidecars=2)
+    made.hear_bins(bins("a", 5.0))
+    wall.now_s += SILENCE_S + 0.1
+    assert seconds(made.watermark_us()) == 5.0
+
+
+def test_silent_source_is_left_behind_once_others_have_spoken_long_enough() -> None:
+    made, wall = progress()
+    made.hear_bins(bins("a", 1.0))
+    made.hear_bins(bins("b", 1.0))
+    for tenth in range(25):
+        wall.now_s += 0.1
+        made.hear_bins(bins("b", 1.0 + tenth / 10))
+    assert seconds(made.watermark_us()) == 3.4
+
+
+def test_nobody_is_silent_when_everybody_is() -> None:
+    made, wall = progress()
+    made.hear_bins(bins("a", 1.0))
+    made.hear_bins(bins("b", 2.0))
+    wall.now_s += 60.0
+    assert seconds(made.watermark_us()) == 1.0
+    made.hear_bins(bins("b", 50.0))
+    assert seconds(made.watermark_us()) == 1.0
+
+
+def test_watermark_waits_for_merge_reports_on_the_other_topic() -> None:
+    made, _ = progress()
+    made.hear_learner(step("x", 1.0))
+    made.hear_learner(step("x", 2.0, reports=1))
+    assert seconds(made.watermark_us()) == 1.0
+    made.hear_report(
+        Finished(
+            run_id="r",
+            at_us=T0 + 1_500_000,
+            group="g",
+            learner="x",
+            merge_id="m",
+            step=1,
+            seconds=0.1,
+            bytes_exchanged=4,
+        )
+    )
+    assert seconds(made.watermark_us()) == 2.0
+
+
+def test_learner_that_left_is_not_waited_for() -> None:
+    made, _ = progress()
+    made.hear_bins(bins("a", 9.0))
+    made.hear_learner(step("x", 1.0))
+    made.hear_learner(Heartbeat(run_id="r", at_us=T0 + 1_100_000, learner="x", final=True))
+    assert seconds(made.watermark_us()) == 9.0
