@@ -181,6 +181,7 @@ def test_a_broker_that_comes_late_dies_and_returns_misses_nothing(new_controller
             later.merge("m2", 10, ["learner-0"])
             later.hears(lambda said: {e.step for e in of(Step, said)} >= {3, 4})
             later.hears(lambda said: "m2" in {e.merge_id for e in of(Accepted, said)})
+            learner.close()
     assert learner.summary().dropped == 0
 
 
