@@ -53,7 +53,7 @@ class WallTime:
 class AckWatch:
     """Notices a broker that has gone away: events failed, or none acknowledged for long."""
 
-    def __init__(self, outlet: Outlet, limit_s: float = ACK_LIMIT_S) -> None:
+    def __init__(self, outlet: Outlet, limit_s: float) -> None:
         self._outlet = outlet
         self._limit_s = limit_s
         self._acked = -1
@@ -124,7 +124,7 @@ def pace(
     Raises:
         BrokerError: the broker does not acknowledge any more.
     """
-    watch = AckWatch(outlet)
+    watch = AckWatch(outlet, ACK_LIMIT_S)
     while keep_going(now_us := clock.now_us()):
         for message in source.advance(now_us):
             outlet.send(message.topic, message.key, message.event)

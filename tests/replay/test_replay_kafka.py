@@ -14,12 +14,15 @@ import pytest
 import trace_samples as samples
 
 from replay_producer.flood import flood
+from replay_producer.generators import generate
+from replay_producer.replay import Control, replay
 from replay_producer.sidecar import PAPER_SLOWDOWN, ServiceSettings
 from slackwater.broker import EmbeddedBroker
 from slackwater.clock import RunClock
 from slackwater.codec import Codec
 from slackwater.errors import BrokerError, InputError
 from slackwater.events import Finished, Request, Started
+from slackwater.settings import RunSettings
 from slackwater.topics import ALL_TOPICS, MERGES, REQUESTS, Topic
 from slackwater.transport import BatchProducer, make_topics, reader
 
@@ -135,10 +138,10 @@ def test_a_real_merge_slows_the_requests_it_meets(
     broker: EmbeddedBroker, prefix: str, tmp_path: Path
 ) -> None:
     ready = tmp_path / "ready"
-    clock = clock_from_now(10)
+    clock = clock_from_now(20)
     # 5 a second keep the eight slots from filling even while slowed: service follows arrival.
     process = start(
-        broker, prefix, "--regime", "constant", "--duration", 6, "--rate", 5,
+        broker, prefix, "--regime", "constant", "--duration", 3, "--rate", 5,
         "--ready-file", ready, clock=clock,
     )  # fmt: skip
     wait_for(ready, process)
@@ -238,6 +241,30 @@ def test_a_signal_ends_it_cleanly_with_everything_sent_acknowledged(
     assert report["sent"] == report["acked"] >= 50
 
 
+def test_a_broker_that_dies_ends_the_replay_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay_producer.pacing.ACK_LIMIT_S", 1.0)
+    own = EmbeddedBroker().start()
+    make_topics(own.bootstrap, "slackwater", partitions=1)
+    now_us = time.time_ns() // 1000
+
+    def keep_going(event_us: int) -> bool:
+        if event_us > now_us + 1_000_000:
+            own.stop()
+        return True
+
+    report = replay(
+        generate("constant", 60),
+        RunSettings(bootstrap=own.bootstrap),
+        lambda: RunClock(now_us, now_us),
+        control=Control(keep_going=keep_going),
+    )
+    assert not report.complete
+    assert report.acked > 0
+    assert report.failed == report.sent - report.acked > 0
+    assert f"{report.failed} of {report.sent} sent were not acknowledged" in (report.error or "")
+
+
+@pytest.mark.slow
 def test_a_broker_that_dies_is_reported_with_what_was_not_acknowledged(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with EmbeddedBroker() as own:

@@ -141,7 +141,7 @@ def test_a_broker_that_acknowledges_nothing_ends_the_replay_with_counts() -> Non
 
 def test_failed_events_end_the_replay_at_once() -> None:
     outbox = Outbox(Wall())
-    watch = AckWatch(outbox)
+    watch = AckWatch(outbox, 10.0)
     outbox.sent, outbox.acked = 5, 3
     watch.check(0.0)
     outbox.failed = 2
@@ -151,7 +151,7 @@ def test_failed_events_end_the_replay_at_once() -> None:
 
 def test_an_idle_producer_is_not_taken_for_a_lost_broker() -> None:
     outbox = Outbox(Wall())
-    watch = AckWatch(outbox)
+    watch = AckWatch(outbox, 10.0)
     outbox.sent = outbox.acked = 5
     for now_s in (0.0, 100.0):
         watch.check(now_s)

@@ -57,6 +57,14 @@ def test_epoch_times_in_any_unit_are_exact(at_us: int) -> None:
     assert time_from_ns(at_us * 1000, "t") == at_us
 
 
+@pytest.mark.parametrize(
+    ("ms", "us"), [("0.0014", 1), ("0.0015", 2), ("0.0016", 2), ("7.9996", 8000)]
+)
+def test_what_is_finer_than_a_microsecond_is_rounded_to_the_nearest(ms: str, us: int) -> None:
+    assert time_us(ms, "t", 1000) == us
+    assert time_from_ns(Decimal(ms) * 1_000_000, "t") == us
+
+
 @pytest.mark.parametrize("value", [None, "", "soon", "nan", "1e999999999", True, -1, [1], 10**30])
 def test_what_is_no_time_is_refused(value: object) -> None:
     with pytest.raises(RowError, match="must be"):
