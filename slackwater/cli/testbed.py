@@ -98,13 +98,13 @@ def _whole(value: float) -> float:
 
 def _run(plan: "Plan", *, as_json: bool, wants_plain: bool) -> int:
     import msgspec
-    from rich.console import Console
 
     from slackwater.testbed.report import print_summary, problem_lines
     from slackwater.testbed.run import run_testbed
+    from slackwater.testbed.views import RunConsole
 
     # With --json, stdout is for the one object, and people watch on stderr.
-    console = Console(stderr=as_json)
+    console = RunConsole(stderr=as_json)
     try:
         summary, code = run_testbed(plan, console, wants_plain=wants_plain)
     except OSError as error:

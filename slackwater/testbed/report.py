@@ -40,7 +40,8 @@ def problem_lines(summary: Summary) -> list[str]:
 
 
 def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
-    yield "lasted", f"{summary.wall_s:.0f} s, {number(summary.played_s)} s of them the replay"
+    replay = "" if summary.played_s is None else f", {summary.played_s:.0f} s of them the replay"
+    yield "lasted", f"{summary.wall_s:.0f} s{replay}"
     if summary.merges is None or summary.events is None:
         return
     totals = summary.requests or {}
@@ -53,13 +54,10 @@ def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
     for place in ("inside", "outside"):
         yield f"SLO {slo} {place}", _slo(summary.slo.get(place, {}))
     yield from _merges(summary.merges)
-    yield (
-        "decisions",
-        "\n".join(
-            f"{row['decisions']:>6,} {row['action']:<5} {row['reason']}"
-            for row in summary.decisions
-        ),
-    )
+    reasons = [
+        f"{row['decisions']:>6,} {row['action']:<5} {row['reason']}" for row in summary.decisions
+    ]
+    yield "decisions", "\n".join(reasons) or "none"
     for row in summary.learners:
         losses = f"loss {number(row['first_loss'], 3)} to {number(row['loss'], 3)}"
         yield row["learner"], f"{number(row['steps'])} steps, {losses}"
@@ -91,15 +89,19 @@ def _merges(merges: Row) -> Iterator[tuple[str, str]]:
     skipped = merges["skipped"]
     if skipped:
         yield "skipped", ", ".join(f"{count} {cause}" for cause, count in skipped.items())
+    if not merges["bytes_expected"]:
+        return
     yield (
         "exchanged",
         f"{merges['bytes_exchanged'] / 1e6:,.1f} MB, {merges['bytes_expected'] / 1e6:,.1f} MB by "
         f"the parameters ({number(merges['parameters'])}); median merge "
         f"{number(merges['median_s'], 2, ' s')}, longest {number(merges['longest_s'], 2, ' s')}",
     )
-    yield (
-        "weights",
-        "equal on all learners after every merge"
-        if not (merges["digest_mismatches"])
-        else f"different after {merges['digest_mismatches']} merges",
-    )
+    if merges["finished_by_all"]:
+        yield "weights", _weights(merges["digest_mismatches"])
+
+
+def _weights(mismatches: int) -> str:
+    if mismatches:
+        return f"different after {mismatches} merges"
+    return "equal on all learners after every merge"

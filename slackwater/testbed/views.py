@@ -1,9 +1,11 @@
 """Where a run shows itself while it lasts: redrawn in place on a terminal, else a line at times."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
@@ -15,6 +17,16 @@ REDRAW_S = 0.25
 LINE_S = 5.0
 
 Show = Callable[[Status], None]
+
+
+class RunConsole(Console):
+    """A console whose reader may leave: the run goes on and the rest is told to nobody."""
+
+    def on_broken_pipe(self) -> None:
+        """Write no more; rich would end the program here."""
+        self.quiet = True
+        with Path(os.devnull).open("wb") as nobody:
+            os.dup2(nobody.fileno(), self.file.fileno())
 
 
 def view_for(console: Console, *, wants_plain: bool) -> AbstractContextManager[Show]:
