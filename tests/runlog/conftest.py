@@ -1,0 +1,32 @@
+"""A run log small enough to reckon by hand, and the strategies of the event schema."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+from handmade import fill  # noqa: E402
+
+from streams.runlog import RunLog  # noqa: E402
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.duckdb"
+
+
+@pytest.fixture
+def log(path):
+    with RunLog(path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory):
+    """The hand-made log, closed."""
+    made = tmp_path_factory.mktemp("handmade") / "run.duckdb"
+    with RunLog(made) as opened:
+        fill(opened)
+    return made

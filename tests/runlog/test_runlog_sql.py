@@ -1,0 +1,240 @@
+"""Every view and analysis against answers reckoned by hand from `handmade`."""
+
+import datetime
+
+import duckdb
+import pytest
+from handmade import us
+
+import sql
+
+
+def moment(seconds):
+    epoch = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
+    return epoch + datetime.timedelta(microseconds=us(seconds))
+
+
+# name -> columns looked at, rows in any order
+ANSWERS = {
+    "slo_by_policy": (
+        "run_id policy slo_s requests answered timeouts aborted errors violations violation_rate "
+        "merges",
+        [
+            ("r", "slack", 1.0, 10, 7, 1, 1, 1, 3, 3 / 8, 2),
+            ("calm", "none", 1.0, 4, 4, 0, 0, 0, 1, 1 / 4, None),
+        ],
+    ),
+    "slo_by_overlap": (
+        "run_id place requests arrived_in in_service unanswered violations violation_rate p50_s "
+        "p95_s",
+        [
+            ("r", "inside", 6, 5, 1, 1, 3, 3 / 5, 1.0, 1.925),
+            ("r", "outside", 4, 0, 0, 1, 0, 0.0, 0.5, 0.95),
+            ("calm", "outside", 4, 0, 0, 0, 1, 1 / 4, 0.5, 1.775),
+        ],
+    ),
+    "merge_windows": (
+        "merge_id reason lead_s seconds planned_s at_step step learners learners_finished "
+        "learners_skipped bytes_exchanged complete same_step same_digest started ended",
+        [
+            ("m-1", "cheap", 5.0, 8.0, 8.0, 130, 130, 2, 2, 0, 800, True, True, True, 20, 28),
+            ("m-2", "cheap", 2.0, None, 8.0, 300, None, 2, 0, 1, None, False, None, None, 62, None),
+            ("m-3", "h_max", None, 5.0, None, None, 512, 2, 2, 0, 800, True, True, False, 80, 85),
+        ],
+    ),
+    "merge_durations": (
+        "merge_id learner seconds other_s bytes_exchanged exchange_bytes_per_s "
+        "checkpoint_bytes_per_s bytes_per_parameter",
+        [
+            ("m-1", "learner-0", 7.0, 4.0, 400, 200.0, 800.0, 4.0),
+            ("m-1", "learner-1", 7.5, 4.5, 400, 200.0, 800.0, 4.0),
+            ("m-3", "learner-0", 4.0, 1.0, 400, 200.0, 800.0, 4.0),
+            ("m-3", "learner-1", 5.0, 2.0, 400, 200.0, 800.0, 4.0),
+        ],
+    ),
+    "decision_timeline": (
+        "since_start_s action reason merge_id expected_overlap best_candidate_overlap "
+        "candidates_weighed stale_signals",
+        [
+            (18.0, "wait", "too early", None, 5.0, None, None, 0),
+            (19.0, "wait", "too early", None, 3.0, None, None, 0),
+            (20.0, "merge", "cheap", "m-1", None, 4.0, 2, 0),
+            (95.0, "wait", "too early", None, 5.0, None, None, 0),
+        ],
+    ),
+    "decisions_by_reason": (
+        "policy active action reason decisions mean_gap_s mean_signal_age_s",
+        [
+            ("slack", True, "wait", "too early", 3, 4.0, None),
+            ("slack", True, "merge", "cheap", 1, 4.0, None),
+        ],
+    ),
+    "forecast_vs_actual": (
+        "since_start_s forecast forecast_sd actual error",
+        [
+            (18.0, 4.0, 1.0, 5, 1.0),
+            (19.0, 2.0, 1.0, 5, 3.0),
+            (95.0, 4.0, 1.0, None, None),
+        ],
+    ),
+    "lost_late_dead": (
+        "run_id requests late_requests late_in_bins dropped_events missing_samples dead_letters",
+        [("r", 10, 1, 1, 2, 1, 1), ("calm", 4, 0, None, None, None, 0)],
+    ),
+    "excess_violation": (
+        "run_id policy merges violation_rate baseline_violation_rate excess_violation_rate",
+        [("r", "slack", 2, 0.375, 0.25, 0.125)],
+    ),
+    "matched_random_envelope": (
+        "run_id serving_model budget draws mean_cost p05_cost p50_cost p95_cost least_cost",
+        [("r", "overlap", 3, 3, 20.0, 11.0, 20.0, 29.0, 10.0)],
+    ),
+    "slo": (
+        "run_id place requests violations",
+        [("calm", "outside", 4, 1), ("r", "inside", 6, 3), ("r", "outside", 4, 0)],
+    ),
+    "timeline": (
+        "since_start_s action reason",
+        [(18.0, "wait", "too early"), (20.0, "merge", "cheap"), (95.0, "wait", "too early")],
+    ),
+    "merge_times": (
+        "learner merges p50_s longest_s mean_exchange_s bytes_exchanged",
+        [("learner-0", 2, 5.5, 7.0, 2.0, 800), ("learner-1", 2, 6.25, 7.5, 2.0, 800)],
+    ),
+    "merge_agreement": (
+        "merges commanded complete same_step same_digest mean_lead_s mean_seconds bytes_exchanged",
+        [(3, 2, 2, 2, 1, 3.5, 6.5, 1600)],
+    ),
+    "forecast": (
+        "policy ticks mean_actual mean_forecast bias mean_abs_error rms_error share_within_2_sd",
+        [("slack", 2, 5.0, 3.0, 2.0, 2.0, 5**0.5, 0.5)],
+    ),
+    "harm": (
+        "run_id sidecar tenant requests inside share_inside violations violations_inside",
+        [
+            ("r", "sidecar-0", None, 9, 5, 5 / 9, 2, 2),
+            ("r", "sidecar-0", "shop", 1, 1, 1.0, 1, 1),
+            ("calm", "sidecar-0", None, 4, 0, 0.0, 1, 0),
+        ],
+    ),
+    "traffic": (
+        "run_id from_time arrivals arrivals_per_s violations merges_started",
+        [
+            ("calm", 0, 4, 0.4, 1, 0),
+            ("r", 10, 3, 0.3, 1, 0),
+            ("r", 20, 5, 0.5, 2, 1),
+            ("r", 50, 1, 0.1, 0, 0),
+            ("r", 60, 1, 0.1, 0, 1),
+            ("r", 80, 0, 0.0, 0, 1),
+        ],
+    ),
+    "health": (
+        "run_id status status_reason duration_s requests dead_letters incidents",
+        [("r", "complete", None, 100.0, 10, 1, 0), ("calm", "complete", None, 100.0, 4, 0, 0)],
+    ),
+    "rows": (
+        "table_name row_count",
+        [
+            ("bins", 1),
+            ("commands", 3),
+            ("dead_letters", 1),
+            ("decisions", 4),
+            ("draws", 3),
+            ("heartbeats", 1),
+            ("incidents", 0),
+            ("learner_steps", 1),
+            ("loads", 4),
+            ("merges", 12),
+            ("offsets", 8),
+            ("requests", 14),
+            ("runs", 2),
+            ("verdicts", 1),
+        ],
+    ),
+}
+NAMED = [*sql.scripts("analyses"), *sql.scripts("marts")]
+
+
+@pytest.fixture(scope="module")
+def reader(filled):
+    with duckdb.connect(str(filled), read_only=True) as connection:
+        yield connection
+
+
+def rows(reader, text, columns):
+    inner = text.strip().removesuffix(";")
+    found = reader.sql(f"SELECT {', '.join(columns.split())} FROM ({inner})")
+    times = {moment(s): s for s in range(100)}
+    return [
+        tuple(times.get(v, v) if isinstance(v, datetime.datetime) else v for v in row)
+        for row in found.fetchall()
+    ]
+
+
+def by_text(row):
+    return tuple(map(str, row))
+
+
+def test_every_analysis_and_view_has_an_answer_reckoned_by_hand():
+    assert {s.name for s in NAMED} == ANSWERS.keys()
+
+
+@pytest.mark.parametrize("script", NAMED, ids=lambda s: s.name)
+def test_answers_are_those_reckoned_by_hand(reader, script):
+    columns, expected = ANSWERS[script.name]
+    text = script.text if script.folder == "analyses" else f"FROM {script.name}"
+    found = rows(reader, text, columns)
+    for row, wanted in zip(
+        sorted(found, key=by_text), sorted(expected, key=by_text), strict=True
+    ):
+        assert row == pytest.approx(wanted, nan_ok=False)
+
+
+@pytest.mark.parametrize("script", NAMED, ids=lambda s: s.name)
+def test_every_analysis_and_view_begins_with_its_question(script):
+    assert script.text.startswith(f"-- {script.question}\n")
+    assert "?" in script.question
+
+
+def test_a_request_is_harmed_if_it_arrives_in_a_window_or_is_in_service_during_it(reader):
+    found = dict(
+        reader.sql(
+            "SELECT request_id, overlap FROM stg_windows_requests WHERE run_id = 'r'"
+        ).fetchall()
+    )
+    arrived = {"at-start", "late-in-window", "timed-out", "aborted", "in-unfinished"}
+    assert {k for k, v in found.items() if v == "arrived"} == arrived
+    assert {k for k, v in found.items() if v == "in_service"} == {"served-at-start"}
+
+
+def test_overlap_cost_of_a_window_that_was_not_run(reader):
+    start_us = us(20)
+    cost = reader.sql(f"FROM overlap_cost('r', {start_us}, 8.0)").fetchall()
+    assert cost == [(4, 1, 5)]
+
+
+def test_overlap_cost_says_what_the_rule_says_of_each_request(reader):
+    """The fast form used by the views against the plain rule, window by window."""
+    plain = reader.sql(
+        "SELECT q.request_id FROM stg_requests q WHERE q.run_id = 'r' AND EXISTS ("
+        "  FROM stg_windows w WHERE w.run_id = 'r'"
+        "  AND is_harmed(q.arrival_us, q.ended_us, w.started_us, w.window_end_us))"
+    ).fetchall()
+    fast = reader.sql(
+        "SELECT request_id FROM stg_windows_requests WHERE run_id = 'r' AND overlap <> 'outside'"
+    ).fetchall()
+    assert sorted(plain) == sorted(fast)
+
+
+@pytest.mark.parametrize("script", sql.scripts("staging"), ids=lambda s: s.name)
+def test_staging_views_have_rows(reader, script):
+    assert reader.sql(f"FROM {script.name} LIMIT 1").fetchall()
+
+
+def test_every_table_and_column_is_documented(reader):
+    missing = reader.sql(
+        "SELECT table_name, column_name FROM duckdb_columns() "
+        "WHERE comment IS NULL AND table_name IN (SELECT table_name FROM duckdb_tables())"
+    ).fetchall()
+    assert missing == []
+    assert reader.sql("FROM duckdb_tables() WHERE comment IS NULL").fetchall() == []
