@@ -52,7 +52,7 @@ class GlooGroup:
     def __init__(
         self,
         shelf: Shelf,
-        gloo: dist.ProcessGroupGloo,
+        gloo: dist.ProcessGroup,
         rank: int,
         names: Sequence[str],
         timeout_s: float,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
@@ -105,7 +106,7 @@ def join(
     meeting = PrefixStore("gloo", store)
     timeout = timedelta(seconds=timeout_s)
     try:
-        gloo = dist.ProcessGroupGloo(meeting, place.rank, place.world_size, timeout)
+        gloo: Any = dist.ProcessGroupGloo(meeting, place.rank, place.world_size, timeout)
     except RuntimeError as error:
         msg = f"the learners could not connect: {str(error).partition(chr(10))[0]}"
         raise JoinError(msg) from error

@@ -88,13 +88,19 @@ class CharModel(nn.Module):
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         """Mean cross-entropy in nats a byte, of (batch, context + 1) bytes."""
-        seen, wanted = text[:, :-1], text[:, 1:]
+        wanted = text[:, 1:].flatten()
+        loss: torch.Tensor = functional.cross_entropy(
+            self.logits(text[:, :-1]).flatten(0, 1), wanted
+        )
+        return loss
+
+    def logits(self, seen: torch.Tensor) -> torch.Tensor:
+        """For each byte what follows it: (batch, context) to (batch, context, 256)."""
         x = self.byte(seen) + self.place + self.trigram(hashed_trigrams(seen, self.rows))
         for block in self.blocks:
             x = block(x)
-        logits = self.norm(x) @ self.byte.weight.T
-        loss: torch.Tensor = functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
-        return loss
+        found: torch.Tensor = self.norm(x) @ self.byte.weight.T
+        return found
 
 
 def hashed_trigrams(text: torch.Tensor, rows: int) -> torch.Tensor:

@@ -1,0 +1,229 @@
+"""Agreement and merge between learners with real gloo between them."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from slackwater.attach import Attachment, Corridor, MergeOrder
+from slackwater.clock import RunClock
+from slackwater.settings import RunSettings
+from trainer.cards import Card, MergeRefusedError, Solo
+from trainer.checkpoint import CheckpointError
+from trainer.group import GlooGroup
+from trainer.merge import Merger
+from trainer.outer import OuterState
+
+Role = Callable[[GlooGroup], Any]
+InGroup = Callable[..., list[Any]]
+
+
+def card(merge_id: str = "m1", steps: int = 10, epoch: int = 0, *, finite: bool = True) -> Card:
+    return Card(
+        merge_id=merge_id, steps_since_merge=steps, epoch=epoch, phase="begin", finite=finite
+    )
+
+
+def agrees(mine: Card) -> Role:
+    return lambda group: group.agree(mine, lambda: None)
+
+
+def test_equal_cards_agree_and_everybody_sees_all(in_group: InGroup) -> None:
+    cards = [card(finite=rank != 1) for rank in range(3)]
+    assert in_group([agrees(one) for one in cards]) == [cards] * 3
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (card(merge_id="m2"), "mismatch: merge_id m1 and m2"),
+        (card(steps=11), "mismatch: steps_since_merge 10 and 11"),
+        (card(epoch=1), "mismatch: epoch 0 and 1"),
+    ],
+)
+def test_any_mismatch_makes_all_refuse_together(
+    in_group: InGroup, other: Card, reason: str
+) -> None:
+    refused = in_group([agrees(card()), agrees(card()), agrees(other)])
+    assert [type(one) for one in refused] == [MergeRefusedError] * 3
+    assert {str(one) for one in refused} == {reason}
+
+
+def test_who_comes_after_the_others_gave_up_does_not_go_alone(in_group: InGroup) -> None:
+    gave_up = threading.Event()
+
+    def early(group: GlooGroup) -> Any:
+        with pytest.raises(MergeRefusedError, match="tired"):
+            group.agree(card(), lambda: "tired")
+        gave_up.set()
+        return group.agree(card("m2"), lambda: None)
+
+    def late(group: GlooGroup) -> Any:
+        gave_up.wait()
+        return group.agree(card("m2"), lambda: None)
+
+    assert in_group([early, late]) == [[card("m2")] * 2] * 2
+
+
+def test_a_peer_that_left_is_not_waited_for(in_group: InGroup) -> None:
+    left = threading.Event()
+
+    def goes(group: GlooGroup) -> None:
+        group.leave()
+        left.set()
+
+    def stays(group: GlooGroup) -> Any:
+        left.wait()
+        return group.agree(card(), lambda: None)
+
+    refused = in_group([stays, goes])[0]
+    assert str(refused) == "left: learner-1 has left"
+
+
+def test_a_peer_without_a_sign_of_life_is_given_up(in_group: InGroup) -> None:
+    done = threading.Event()
+
+    def stays(group: GlooGroup) -> Any:
+        try:
+            return group.agree(card(), lambda: None)
+        finally:
+            done.set()
+
+    refused = in_group([stays, lambda _: done.wait()], timeout_s=0.5)[0]
+    assert str(refused).startswith(("silent: no sign of learner-1", "absent: learner-1"))
+
+
+def test_the_wish_to_end_ends_the_wait(in_group: InGroup) -> None:
+    refused = in_group([agrees(card()), lambda _: None], stopping=lambda: True)[0]
+    assert str(refused) == "stopping: learner-0 ends"
+
+
+def test_a_sum_without_the_peer_fails_in_time_and_is_not_tried_again(in_group: InGroup) -> None:
+    done = threading.Event()
+
+    def alone(group: GlooGroup) -> list[str]:
+        reasons = []
+        for _ in range(2):
+            with pytest.raises(MergeRefusedError) as refused:
+                group.sum(torch.ones(4))
+            reasons.append(str(refused.value))
+        done.set()
+        return reasons
+
+    first, second = in_group([alone, lambda _: done.wait()], timeout_s=0.5)[0]
+    assert first.startswith("peer_lost: in the exchange")
+    assert second == first
+
+
+class Learner:
+    """Everything a merge needs, with weights that a test moves by hand."""
+
+    def __init__(self, group: Any, name: str = "learner-0", *, fails: bool = False) -> None:
+        settings = RunSettings(bootstrap="127.0.0.1:9")
+        self.attachment = Attachment(settings, name, [name], Corridor(1, 10), RunClock.real())
+        self.local = torch.arange(100, dtype=torch.float32)
+        self.outer = OuterState(self.local)
+        self.healed = 0
+        self.fails = fails
+        self.merger = Merger(
+            self.attachment, group, self.outer, heal=self.heal, save=self.save, speed=20.0
+        )
+
+    def heal(self) -> None:
+        self.healed += 1
+
+    def save(self, _order: MergeOrder) -> int:
+        if self.fails:
+            msg = "disk full"
+            raise CheckpointError(msg)
+        return 123
+
+    def merge(self, number: int, delta: torch.Tensor) -> bool:
+        self.local += delta
+        return self.merger.run(MergeOrder(f"m{number}", number * 10, 10, number, "score", ("x",)))
+
+    def reports(self) -> list[Any]:
+        return [event for _, event in self.attachment._outbox.take(100)]
+
+
+def moves(rank: int, number: int) -> torch.Tensor:
+    return torch.randn(100, generator=torch.Generator().manual_seed(rank * 100 + number))
+
+
+def test_a_merge_is_the_outer_step_along_the_mean(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        for number in range(3):
+            assert learner.merge(number, moves(group._rank, number))
+        return learner
+
+    first, second = in_group([role, role])
+    assert first.outer.digest() == second.outer.digest()
+    assert torch.equal(first.local, first.outer.weights)
+    reference = OuterState(torch.arange(100, dtype=torch.float32))
+    for number in range(3):
+        reference.local += (moves(0, number) + moves(1, number)) / 2
+        reference.apply(reference.pseudo_gradient())
+    torch.testing.assert_close(first.outer.weights, reference.weights)
+
+
+def test_reports_say_what_was_exchanged_and_in_event_time(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> list[Any]:
+        learner = Learner(group)
+        learner.merge(0, moves(group._rank, 0))
+        return learner.reports()
+
+    for started, finished in in_group([role, role]):
+        assert (started.merge_id, started.step, started.reason) == ("m0", 0, "score")
+        assert finished.bytes_exchanged == 4 * 100
+        assert (finished.parameters, finished.checkpoint_bytes) == (100, 123)
+        assert finished.exchange_s <= finished.seconds
+        # 20 event seconds in one of wall time: two stamps at speed 1 are at most that far apart.
+        assert finished.seconds <= 20 * (finished.at_us - started.at_us) / 1e6
+
+
+def test_one_nan_leaves_the_rest_as_if_it_had_not_come(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        for number in range(2):
+            delta = moves(0, number)
+            if group._rank == 1 and number == 1:
+                delta[57] = float("nan")
+            learner.merge(number, delta)
+        return learner
+
+    healthy, poisoned = in_group([role, role])
+    alone = Learner(Solo())
+    for number in range(2):
+        alone.merge(number, moves(0, number))
+    for learner in (healthy, poisoned):
+        assert torch.equal(learner.outer.weights, alone.outer.weights)
+        assert torch.equal(learner.outer.momentum, alone.outer.momentum)
+        assert torch.equal(learner.local, alone.local)
+        assert learner.reports()[-1].reason == "score; 1 contributions not finite, left out"
+    assert (healthy.healed, poisoned.healed) == (0, 1)
+    counts = [one.merger.counts.contributions_refused for one in (healthy, poisoned)]
+    assert counts == [0, 1]
+
+
+def test_without_a_finite_contribution_nothing_changes(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        assert not learner.merge(0, torch.full((100,), float("inf")))
+        return learner
+
+    for learner in in_group([role, role]):
+        assert torch.equal(learner.outer.weights, torch.arange(100, dtype=torch.float32))
+        (report,) = learner.reports()
+        assert report.reason.startswith("not_finite")
+
+
+def test_a_checkpoint_that_fails_is_said_in_the_report_and_ends_the_run() -> None:
+    learner = Learner(Solo(), fails=True)
+    with pytest.raises(CheckpointError, match="disk full"):
+        learner.merge(0, moves(0, 0))
+    finished = learner.reports()[-1]
+    assert finished.checkpoint_bytes is None
+    assert finished.reason == "score; no checkpoint: it could not be written"

@@ -1,0 +1,95 @@
+"""Model, inner optimiser, text and the training they make."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.errors import InputError
+from trainer.inner import RowwiseAdagrad
+from trainer.model import CharModel, ModelShape
+from trainer.outer import flatten
+from trainer.settings import LearnerSettings
+from trainer.text import Shard, read_text, windows
+from trainer.training import Training
+
+SMALL = LearnerSettings(learner="l", participants=["l"], parameters=20_000)
+
+
+@pytest.mark.parametrize("parameters", [20_000, 31_234, 1_000_000])
+def test_a_model_has_as_many_parameters_as_asked_for_less_than_a_row(parameters: int) -> None:
+    shape = ModelShape.for_parameters(parameters)
+    count = flatten(CharModel(shape)).numel()
+    assert parameters - shape.width < count <= parameters
+
+
+def test_too_few_parameters_are_refused_with_the_least_that_works() -> None:
+    with pytest.raises(InputError, match="the smallest model has") as refused:
+        ModelShape.for_parameters(100)
+    least = int(str(refused.value).split()[-1])
+    assert ModelShape.for_parameters(least).rows == 1
+
+
+def test_the_model_sees_nothing_of_what_comes_later() -> None:
+    model = CharModel(ModelShape.for_parameters(20_000))
+    text = torch.randint(256, (1, 64))
+    other = text.clone()
+    other[0, 40:] = (other[0, 40:] + 1) % 256
+    before, after = model.logits(text), model.logits(other)
+    torch.testing.assert_close(before[:, :40], after[:, :40])
+    assert not torch.allclose(before[:, 40:], after[:, 40:])
+
+
+def test_a_sparse_step_changes_only_the_rows_it_touched() -> None:
+    table = torch.nn.Embedding(10, 4, sparse=True)
+    before = table.weight.detach().clone()
+    table(torch.tensor([2, 7, 7])).sum().backward()
+    RowwiseAdagrad([table.weight], lr=0.1).step()
+    changed = (table.weight != before).any(dim=1).nonzero().flatten().tolist()
+    assert changed == [2, 7]
+    # The first Adagrad step has length lr whatever the gradient's size.
+    torch.testing.assert_close(before[7] - table.weight[7], torch.full((4,), 0.1))
+
+
+@given(size=st.integers(2_000, 5_000), learners=st.integers(1, 5))
+def test_shards_do_not_overlap_and_none_holds_the_held_out_end(size: int, learners: int) -> None:
+    raw = bytes(number % 251 for number in range(size))
+    shards = [Shard.cut(raw, rank, learners) for rank in range(learners)]
+    joined = b"".join(bytes(shard.train.tolist()) for shard in shards)
+    held_out = bytes(shards[0].held_out.tolist())
+    assert raw.startswith(joined)
+    assert raw.endswith(held_out)
+    assert len(joined) + len(held_out) <= size
+    assert len({len(shard.train) for shard in shards}) == 1
+
+
+def test_windows_are_cut_at_their_starts() -> None:
+    text = torch.arange(20, dtype=torch.uint8)
+    assert windows(text, torch.tensor([0, 5]), 3).tolist() == [[0, 1, 2], [5, 6, 7]]
+
+
+def test_a_text_that_is_not_there_or_too_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        read_text(tmp_path / "no.txt")
+    (tmp_path / "short.txt").write_text("x")
+    with pytest.raises(InputError, match="has 1 bytes"):
+        read_text(tmp_path / "short.txt")
+
+
+def test_training_learns_and_the_same_seed_gives_the_same_bits() -> None:
+    raw = read_text(None)
+    runs = [Training(SMALL, Shard.cut(raw, 0, 2), rank=0) for _ in range(2)]
+    start = runs[0].held_out_loss()
+    losses = [[run.step() for _ in range(60)] for run in runs]
+    assert losses[0] == losses[1]
+    assert torch.equal(runs[0].outer.local, runs[1].outer.local)
+    assert runs[0].held_out_loss() < start - 1.0
+
+
+def test_learners_start_equal_and_see_different_text() -> None:
+    raw = read_text(None)
+    first, second = (Training(SMALL, Shard.cut(raw, rank, 2), rank) for rank in range(2))
+    assert first.outer.digest() == second.outer.digest()
+    assert first.step() != second.step()
