@@ -12,12 +12,12 @@ from itertools import count
 
 from controller.audit import decision_of
 from controller.decider import Decider, Order
-from controller.history import CostHistory
+from controller.history import CostHistory, OverlapHistory
 from controller.learners import Learners
 from controller.policies import Policy
 from controller.settings import ControllerSettings
 from controller.signals import SidecarSignal, group_load
-from controller.view import US_PER_S, View, cost_of, timing_of, window_of
+from controller.view import US_PER_S, View, cost_of, timing_of
 from slackwater.events import (
     Accepted,
     BinRow,
@@ -36,6 +36,9 @@ from slackwater.events import (
 
 Observation = BinRow | Step | Heartbeat | MergeReport | Pause | Resume | MergeNow
 Key = tuple[int, int, str, int]
+
+# How far the measured window may drift from the one in use before that follows.
+WINDOW_TOLERANCE = 0.1
 
 PHASES: tuple[type[MergeReport], ...] = (Accepted, Started, Finished, Skipped)
 
@@ -65,7 +68,8 @@ class Engine:
         self._next_tick_us: int | None = None
         self._signals: dict[str, SidecarSignal] = {}
         self._learners = Learners()
-        self._costs = CostHistory(settings.history_s)
+        self._window_s = settings.window_s
+        self._overlaps = OverlapHistory(settings.history_s, settings.window_s)
         self._flights = CostHistory(settings.history_s)
         self._deciders = [Decider(policy) for policy in policies]
         self.late_observations = 0
@@ -107,7 +111,7 @@ class Engine:
     def _view(self, tick_us: int) -> View:
         learners = self._learners.present(tick_us, self.settings.learner_stale_s)
         load = group_load(self._signals, tick_us)
-        window_s = window_of(self._learners, self.settings)
+        self._measure_window()
         return View(
             tick_us=tick_us,
             tick_index=(tick_us - (self._first_tick_us or 0)) // self._tick_us,
@@ -116,18 +120,27 @@ class Engine:
             timing=timing_of(learners, tick_us, self.settings),
             merging=self._learners.merging(learners),
             load=load,
-            window_s=window_s,
-            cost=cost_of(load, window_s),
-            costs=self._costs,
+            window_s=self._window_s,
+            cost=cost_of(load, self._window_s),
+            costs=self._overlaps.costs,
             flights=self._flights,
         )
 
     def _remember(self, view: View) -> None:
         """After the decisions: a cost is ranked among those before it."""
-        if view.cost is not None:
-            self._costs.add(view.tick_us, view.cost)
-        if view.load.in_flight is not None and not view.load.stale:
-            self._flights.add(view.tick_us, view.load.in_flight)
+        load = view.load
+        if load.stale or load.in_flight is None:
+            return
+        self._flights.add(view.tick_us, load.in_flight)
+        if load.rate_per_s is not None:
+            self._overlaps.add(view.tick_us, load.in_flight, load.rate_per_s)
+
+    def _measure_window(self) -> None:
+        """Follow the measured merges, in steps: each new length makes the past costs anew."""
+        measured_s = self._learners.window_s if self.settings.measure_window else None
+        if measured_s and abs(measured_s / self._window_s - 1) > WINDOW_TOLERANCE:
+            self._window_s = measured_s
+            self._overlaps.resize(measured_s)
 
     def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:
         if order is None:

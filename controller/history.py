@@ -3,6 +3,8 @@
 from bisect import bisect_left, insort
 from collections import deque
 
+from controller.overlap import expected_overlap
+
 MIN_SAMPLES = 16
 
 
@@ -40,3 +42,31 @@ class CostHistory:
         if len(self._sorted) < MIN_SAMPLES:
             return None
         return max(0.0, self._total / len(self._sorted))
+
+
+class OverlapHistory:
+    """Expected overlap costs of the past, all for windows of one length.
+
+    Costs of windows of different lengths cannot be ranked together, so the loads are remembered
+    and the costs made anew when the window's length changes.
+    """
+
+    def __init__(self, history_s: float, window_s: float) -> None:
+        self._history_s = history_s
+        self._window_s = window_s
+        self._loads: deque[tuple[int, float, float]] = deque()
+        self.costs = CostHistory(history_s)
+
+    def add(self, at_us: int, in_flight: float, rate_per_s: float) -> None:
+        """Add the load at `at_us` and forget what is older than the memory."""
+        self._loads.append((at_us, in_flight, rate_per_s))
+        while self._loads[0][0] <= at_us - round(self._history_s * 1e6):
+            self._loads.popleft()
+        self.costs.add(at_us, expected_overlap(in_flight, rate_per_s, self._window_s))
+
+    def resize(self, window_s: float) -> None:
+        """Make the costs anew for windows of `window_s` seconds."""
+        self._window_s = window_s
+        self.costs = CostHistory(self._history_s)
+        for at_us, in_flight, rate_per_s in self._loads:
+            self.costs.add(at_us, expected_overlap(in_flight, rate_per_s, window_s))

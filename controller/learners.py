@@ -16,7 +16,7 @@ class LearnerState:
     """One learner by its reports. Losses are smoothed: a single step's is mostly noise."""
 
     step: int
-    steps_since_merge: int
+    last_merge_step: int
     at_us: int
     seen_us: int
     merged_us: int
@@ -28,11 +28,6 @@ class LearnerState:
     loss: EwMean = field(default_factory=lambda: EwMean(LOSS_HALF_LIFE_S))
 
     @property
-    def last_merge_step(self) -> int:
-        """The step of its last merge, 0 before the first."""
-        return self.step - self.steps_since_merge
-
-    @property
     def loss_reduction(self) -> float | None:
         """Loss gained since the last merge; None before it is known."""
         if self.loss_at_merge is None or self.loss.mean is None:
@@ -41,8 +36,8 @@ class LearnerState:
 
     def observe(self, step: Step) -> None:
         """Take one finished inner step."""
-        if step.steps_since_merge <= self.steps_since_merge and step.step > self.step:
-            self.merged_us, self.loss_at_merge = self.at_us, self.loss.mean
+        if step.step - step.steps_since_merge != self.last_merge_step:
+            self.merge(step.step - step.steps_since_merge, self.at_us)
         dt_s = max(0, step.at_us - self.at_us) / US_PER_S
         if step.step_time_s is not None and step.step_time_s > 0:
             self.step_time.update(step.step_time_s, dt_s)
@@ -50,11 +45,16 @@ class LearnerState:
             self.loss.update(step.loss, dt_s)
         if self.loss_at_merge is None:
             self.loss_at_merge = step.loss
-        self.step, self.steps_since_merge = step.step, step.steps_since_merge
+        self.step = step.step
         self.tokens_since_merge = step.tokens_since_merge
         self.network_pressure = step.network_pressure
         self.checkpoint_pressure = step.checkpoint_pressure
         self.at_us = self.seen_us = step.at_us
+
+    def merge(self, step: int, at_us: int) -> None:
+        """Note that it merged at `step`, when that is known by its report or by its next step."""
+        self.last_merge_step, self.merged_us = step, at_us
+        self.loss_at_merge, self.tokens_since_merge = self.loss.mean, 0
 
 
 class Learners:
@@ -71,7 +71,11 @@ class Learners:
         state = self.states.get(step.learner)
         if state is None:
             state = self.states[step.learner] = LearnerState(
-                step.step, step.steps_since_merge, step.at_us, step.at_us, step.at_us
+                step.step,
+                step.step - step.steps_since_merge,
+                step.at_us,
+                step.at_us,
+                step.at_us,
             )
         state.observe(step)
 
@@ -85,8 +89,11 @@ class Learners:
 
     def observe_report(self, report: MergeReport) -> None:
         """Take what a learner did about a merge; finished ones measure the window."""
-        if report.learner in self.states:
-            self.states[report.learner].seen_us = report.at_us
+        state = self.states.get(report.learner)
+        if state is not None:
+            state.seen_us = report.at_us
+            if isinstance(report, Finished):
+                state.merge(report.step, report.at_us)
         if isinstance(report, Started):
             self._in_merge.add(report.learner)
         elif settled(report):

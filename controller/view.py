@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from controller.corridor import Corridor, steps_in
 from controller.history import CostHistory
-from controller.learners import Learners, LearnerState
+from controller.learners import LearnerState
 from controller.overlap import expected_overlap
 from controller.settings import ControllerSettings
 from controller.signals import Load
@@ -99,9 +99,3 @@ def cost_of(load: Load, window_s: float) -> float | None:
     if load.stale or load.rate_per_s is None or load.in_flight is None:
         return None
     return expected_overlap(load.in_flight, load.rate_per_s, window_s)
-
-
-def window_of(learners: Learners, settings: ControllerSettings) -> float:
-    """The window's length: measured where there were merges, else the setting."""
-    measured = learners.window_s if settings.measure_window else None
-    return measured if measured else settings.window_s

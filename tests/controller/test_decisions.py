@@ -139,6 +139,15 @@ def test_no_second_command_while_a_participant_has_not_settled_the_first() -> No
     assert {d.reason for d, _ in results} == {"merge_pending"}
 
 
+def test_gap_counts_from_a_merge_as_soon_as_it_is_reported() -> None:
+    made = engine("fixed_h", fixed_steps=120)
+    command = first_command(run(made, steps("a", 120), 5.9))
+    results = run(made, finished(command, T0 + 6_010_000), 8.0)
+    assert results[-1][0].reason == "h_min"
+    assert results[-1][0].gap_steps is not None
+    assert results[-1][0].gap_steps < 100
+
+
 def test_window_is_measured_from_the_merges_reported() -> None:
     made = engine("fixed_h", fixed_steps=120)
     command = first_command(run(made, [*steps("a", 300)], 6.0))

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.estimators import EwMean, EwRate
-from controller.history import MIN_SAMPLES, CostHistory
+from controller.history import MIN_SAMPLES, CostHistory, OverlapHistory
 
 
 def test_mean_of_exactly_zero_is_a_value() -> None:
@@ -106,3 +106,14 @@ def test_history_forgets_what_is_older_than_its_memory(costs: list[float]) -> No
     kept = costs[-20:]
     assert history.rank(50.0) == sum(c < 50.0 for c in kept) / len(kept)
     assert history.mean == pytest.approx(sum(kept) / len(kept))
+
+
+def test_past_costs_are_for_the_window_in_use() -> None:
+    history = OverlapHistory(history_s=1000.0, window_s=8.0)
+    for i in range(20):
+        history.add(i, in_flight=1.0, rate_per_s=2.0)
+    assert history.costs.mean == 17.0
+    history.resize(0.5)
+    assert history.costs.mean == 2.0
+    history.add(20, in_flight=1.0, rate_per_s=2.0)
+    assert history.costs.mean == 2.0
