@@ -10,7 +10,7 @@ import socket
 import struct
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -186,10 +186,11 @@ def _ask_file(db_path: Path, question: Question) -> Result | None:
             asked = thread.submit(_run, connection, question)
             try:
                 return asked.result()
-            except KeyboardInterrupt:
-                # A query hears no signal itself, and the thread is waited for.
-                connection.interrupt()
-                raise
+            finally:
+                # A query hears no Ctrl-C itself; an interrupt before it starts is not kept.
+                while not asked.done():
+                    connection.interrupt()
+                    wait([asked], 0.05)
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             return None

@@ -22,4 +22,5 @@ SELECT
     threshold,
     signal_age_s,
     len(stale) AS stale_signals
-FROM stg_decisions;
+FROM stg_decisions
+ORDER BY run_id, decided_us;

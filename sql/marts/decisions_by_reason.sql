@@ -12,4 +12,5 @@ SELECT
     avg(gap_s) AS mean_gap_s,
     avg(signal_age_s) AS mean_signal_age_s
 FROM stg_decisions
-GROUP BY run_id, policy, active, action, reason;
+GROUP BY run_id, policy, active, action, reason
+ORDER BY run_id, policy, action, decisions DESC;

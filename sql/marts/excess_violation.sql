@@ -43,4 +43,5 @@ SELECT
     s.violation_rate - b.violation_rate AS excess_violation_rate
 FROM scored AS s
 INNER JOIN baseline AS b USING (trace, served)
-WHERE s.merges > 0;
+WHERE s.merges > 0
+ORDER BY s.run_id;

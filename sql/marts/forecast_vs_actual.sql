@@ -40,4 +40,5 @@ LEFT JOIN reach ON t.run_id = reach.run_id
 ASOF LEFT JOIN arrivals AS at_tick
     ON t.run_id = at_tick.run_id AND t.decided_us > at_tick.arrival_us
 ASOF LEFT JOIN arrivals AS at_end
-    ON t.run_id = at_end.run_id AND t.window_end_us > at_end.arrival_us;
+    ON t.run_id = at_end.run_id AND t.window_end_us > at_end.arrival_us
+ORDER BY t.run_id, t.decided_us;

@@ -50,4 +50,5 @@ FROM known
 LEFT JOIN late USING (run_id)
 LEFT JOIN lost USING (run_id)
 LEFT JOIN dead USING (run_id)
-LEFT JOIN binned USING (run_id);
+LEFT JOIN binned USING (run_id)
+ORDER BY run_id;

@@ -11,4 +11,5 @@ SELECT
     quantile_cont(cost, 0.95) AS p95_cost,
     min(cost) AS least_cost
 FROM draws
-GROUP BY run_id, serving_model, budget;
+GROUP BY run_id, serving_model, budget
+ORDER BY run_id, serving_model, budget;

@@ -17,4 +17,5 @@ SELECT
     checkpoint_bytes / nullif(checkpoint_s, 0) AS checkpoint_bytes_per_s,
     bytes_exchanged / nullif(parameters, 0) AS bytes_per_parameter
 FROM merges
-WHERE type = 'finished';
+WHERE type = 'finished'
+ORDER BY run_id, at_us;

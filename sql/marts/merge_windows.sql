@@ -20,4 +20,5 @@ SELECT
     complete,
     same_step,
     same_digest
-FROM stg_windows;
+FROM stg_windows
+ORDER BY run_id, coalesce(started_us, commanded_us);

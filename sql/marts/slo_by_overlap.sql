@@ -17,4 +17,5 @@ SELECT
     quantile_cont(q.e2e_s, 0.99) AS p99_s
 FROM stg_windows_requests AS q
 LEFT JOIN stg_runs AS r USING (run_id)
-GROUP BY q.run_id, r.policy, place;
+GROUP BY q.run_id, r.policy, place
+ORDER BY q.run_id, place;

@@ -22,4 +22,5 @@ LEFT JOIN stg_runs AS r USING (run_id)
 LEFT JOIN (
     SELECT run_id, count(*) FILTER (WHERE complete) AS merges FROM stg_windows GROUP BY run_id
 ) AS w USING (run_id)
-GROUP BY q.run_id, r.policy;
+GROUP BY q.run_id, r.policy
+ORDER BY q.run_id;

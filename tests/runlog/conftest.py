@@ -7,9 +7,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 
-from handmade import fill  # noqa: E402
+from handmade import fill
 
-from streams.runlog import RunLog  # noqa: E402
+from streams.runlog import RunLog
 
 
 @pytest.fixture

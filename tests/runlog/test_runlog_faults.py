@@ -41,7 +41,7 @@ def dead_writer(path, commits):
 
 def test_a_file_that_is_not_duckdb_is_named(path):
     path.write_text("Timestamp,Tokens\n" * 500)
-    with pytest.raises(RunLogError, match="run.duckdb is not a DuckDB file"):
+    with pytest.raises(RunLogError, match=r"run\.duckdb is not a DuckDB file"):
         RunLog(path)
     assert path.read_text().startswith("Timestamp")
 

@@ -31,7 +31,8 @@ def check(path, said):
     with RunLog(path) as log:
         stored = log.stored_offsets()["t", 0]
         ((rows, ids, least, most),) = log.rows(
-            "SELECT count(*), count(DISTINCT id), min(topic_offset), max(topic_offset) FROM requests"
+            "SELECT count(*), count(DISTINCT id), min(topic_offset), max(topic_offset) "
+            "FROM requests"
         )
     expected = sum(offset % 7 + 1 for offset in range(stored))
     assert stored >= said

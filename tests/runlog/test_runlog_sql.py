@@ -163,7 +163,7 @@ def reader(filled):
 
 def rows(reader, text, columns):
     inner = text.strip().removesuffix(";")
-    found = reader.sql(f"SELECT {', '.join(columns.split())} FROM ({inner})")
+    found = reader.sql(f"SELECT {', '.join(columns.split())} FROM ({inner})")  # noqa: S608
     times = {moment(s): s for s in range(100)}
     return [
         tuple(times.get(v, v) if isinstance(v, datetime.datetime) else v for v in row)
@@ -184,9 +184,7 @@ def test_answers_are_those_reckoned_by_hand(reader, script):
     columns, expected = ANSWERS[script.name]
     text = script.text if script.folder == "analyses" else f"FROM {script.name}"
     found = rows(reader, text, columns)
-    for row, wanted in zip(
-        sorted(found, key=by_text), sorted(expected, key=by_text), strict=True
-    ):
+    for row, wanted in zip(sorted(found, key=by_text), sorted(expected, key=by_text), strict=True):
         assert row == pytest.approx(wanted, nan_ok=False)
 
 
