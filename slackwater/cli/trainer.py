@@ -126,7 +126,7 @@ def trainer(
             stopping=lambda: signals.first is not None,
             ready=lambda: _touch(ready_file),
         )
-    _show(summary, json)
+        _show(summary, json)
 
 
 def _require_torch() -> None:
