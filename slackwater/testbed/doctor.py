@@ -65,10 +65,11 @@ def diagnose(kafka: str | None) -> Iterator[Check]:
         "torch": check_torch,
     }
     for name, check in checks.items():
-        yield _guarded(name, check)
+        yield guarded(name, check)
 
 
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
+def guarded(name: str, check: Callable[[], Check]) -> Check:
+    """What the check finds; whatever stops it is a finding that fails."""
     # A doctor who faints at what he finds helps nobody: whatever a check meets is its finding.
     try:
         return check()

@@ -53,7 +53,8 @@ def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
     slo = number(totals.get("slo_s"), 1, " s")
     for place in ("inside", "outside"):
         yield f"SLO {slo} {place}", _slo(summary.slo.get(place, {}))
-    yield from _merges(summary.merges)
+    clock = "" if summary.options["speed"] == 1 else " of event time"
+    yield from _merges(summary.merges, clock)
     reasons = [
         f"{row['decisions']:>6,} {row['action']:<5} {row['reason']}" for row in summary.decisions
     ]
@@ -80,7 +81,7 @@ def _slo(row: Row) -> str:
     )
 
 
-def _merges(merges: Row) -> Iterator[tuple[str, str]]:
+def _merges(merges: Row, clock: str) -> Iterator[tuple[str, str]]:
     yield (
         "merges",
         f"{merges['commanded']} commanded, {merges['finished_by_all']} finished by every learner, "
@@ -91,11 +92,12 @@ def _merges(merges: Row) -> Iterator[tuple[str, str]]:
         yield "skipped", ", ".join(f"{count} {cause}" for cause, count in skipped.items())
     if not merges["bytes_expected"]:
         return
+    median, longest = (number(merges[name], 2, " s") for name in ("median_s", "longest_s"))
     yield (
         "exchanged",
         f"{merges['bytes_exchanged'] / 1e6:,.1f} MB, {merges['bytes_expected'] / 1e6:,.1f} MB by "
-        f"the parameters ({number(merges['parameters'])}); median merge "
-        f"{number(merges['median_s'], 2, ' s')}, longest {number(merges['longest_s'], 2, ' s')}",
+        f"the parameters ({number(merges['parameters'])}); median merge {median}, "
+        f"longest {longest}{clock}",
     )
     if merges["finished_by_all"]:
         yield "weights", _weights(merges["digest_mismatches"])

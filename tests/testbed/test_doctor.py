@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from slackwater.cli.app import app
 from slackwater.testbed import doctor
 
 
@@ -28,18 +30,21 @@ def test_a_machine_that_runs_these_tests_is_fit_for_a_run() -> None:
     assert "answers" in report["checks"][8]["found"]
 
 
-def test_a_broker_that_is_not_there_is_a_finding_with_what_to_do() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "slackwater", "doctor", "--kafka", "127.0.0.1:1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_finding_that_keeps_a_run_from_working_ends_in_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def only_the_broker(kafka: str | None) -> list[doctor.Check]:
+        assert kafka is not None
+        return [doctor.guarded("broker", lambda: doctor.check_given_broker(kafka))]
 
-    assert run.returncode == 1
-    (line,) = [line for line in run.stdout.splitlines() if line.startswith("fail")]
-    assert "no Kafka broker answers at 127.0.0.1:1" in line
-    assert "start it, or correct --kafka" in line
+    monkeypatch.setattr(doctor, "diagnose", only_the_broker)
+
+    run = CliRunner().invoke(app, ["doctor", "--kafka", "127.0.0.1:1"])
+
+    assert run.exit_code == 1
+    assert run.stdout.startswith("fail broker")
+    assert "no Kafka broker answers at 127.0.0.1:1" in run.stdout
+    assert "start it, or correct --kafka" in run.stdout
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +77,8 @@ def test_a_check_that_stumbles_is_a_finding_and_no_traceback(
     def stumbles() -> doctor.Check:
         raise RuntimeError("lights out")
 
-    monkeypatch.setattr(doctor, "check_cores", stumbles)
-    monkeypatch.setattr(doctor, "check_embedded_broker", stumbles)
+    for name in ("check_cores", "check_embedded_broker", "check_torch"):
+        monkeypatch.setattr(doctor, name, stumbles)
 
     checks = {check.name: check for check in doctor.diagnose(None)}
 
