@@ -48,7 +48,6 @@ class Link(threading.Thread):
 
     Attributes:
         connected: True while the broker answers.
-        acked: events that the broker has acknowledged.
         unreadable: lines on the topics read that are no events.
     """
 
@@ -72,9 +71,15 @@ class Link(threading.Thread):
         self._told: bool | None = None
         self._away_since: float | None = None
         self._codecs = {t.name(settings.prefix): Codec(t) for t in (COMMANDS, MERGES)}
+        self._flight = _Flight()
+        self._acked_before = 0
         self.connected = False
-        self.acked = 0
         self.unreadable = 0
+
+    @property
+    def acked(self) -> int:
+        """How many events the broker has acknowledged."""
+        return self._acked_before + self._flight.acked
 
     def stop(self, timeout_s: float) -> None:
         """Send what is left, close, and end the thread; gives up after `timeout_s`."""
@@ -96,7 +101,8 @@ class Link(threading.Thread):
 
     def _session(self) -> None:
         where, prefix = self._settings.bootstrap, self._settings.prefix
-        flight = _Flight()
+        self._acked_before, flight = self.acked, _Flight()
+        self._flight = flight
         with contextlib.ExitStack() as stack:
             producer = BatchProducer(
                 where,
@@ -131,7 +137,6 @@ class Link(threading.Thread):
     def _land(self, producer: BatchProducer, flight: "_Flight") -> None:
         """Close the producer; what was not acknowledged waits for the next session."""
         producer.close(FLUSH_TIMEOUT_S)
-        self.acked += flight.acked
         self._outbox.put_back(flight.rest())
 
     def _serve(self, producer: BatchProducer, flight: "_Flight", consumer: KafkaConsumer) -> None:
