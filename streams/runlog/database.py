@@ -17,7 +17,7 @@ from streams.runlog.wal import set_aside, torn_bytes, wal_path
 LOCK_WAIT_S = 5.0
 """A person's query may hold a finished log open for a moment; a writer outlasts that."""
 
-_LOCK = re.compile(r"lock.*?(?:\(PID (\d+)\))", re.DOTALL | re.IGNORECASE)
+_LOCK = re.compile(r"set lock on file(?:.*\(PID (\d+)\))?", re.DOTALL)
 _FULL = ("no space left", "file too large", "disk quota", "out of disk")
 
 # Queries reach this connection through a socket: they may read tables and nothing else.
@@ -25,6 +25,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    # What a query spills must leave room for what the writer writes.
+    "max_temp_directory_size": "1GB",
 }
 _LOCK_DOWN = "SET enable_external_access = false; SET lock_configuration = true"
 
@@ -62,9 +64,9 @@ def explain(error: Exception, path: Path) -> RunLogError:
             "the run log; free some space and start again, it goes on from its stored offsets"
         )
     if held := _LOCK.search(str(error)):
+        who = f"another process (pid {held[1]})" if held[1] else "another process"
         return RunLogError(
-            f"run log {path} is open in another process (pid {held[1]}); "
-            "end that one, or name another file by --db"
+            f"run log {path} is open in {who}; end that one, or name another file by --db"
         )
     if "not a valid duckdb database" in text.lower():
         return RunLogError(f"{path} is not a DuckDB file; name another one by --db")
