@@ -1,16 +1,16 @@
 """The attach client: one object between a training loop and the merge group."""
 
-import functools
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import msgspec
 
+from slackwater.attach.guard import never_raises
 from slackwater.attach.link import Link
 from slackwater.attach.orders import Corridor, MergeOrder
 from slackwater.attach.outbox import Outbox
@@ -29,13 +29,10 @@ from slackwater.events import (
     Step,
 )
 from slackwater.settings import RunSettings
-from slackwater.topics import LEARNERS, MERGES, Topic
+from slackwater.topics import COMMANDS, LEARNERS, MERGES, Topic
 
 CLOSE_TIMEOUT_S = 2.0
 REASON_CHARS = 200
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,22 +49,6 @@ class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int
     skipped: dict[str, int]
     ignored: dict[str, int]
-
-
-def _never_raises(method: Callable[P, R]) -> Callable[P, R | None]:
-    """A fault in here is logged and counted; it does not end the training run it watches."""
-
-    @functools.wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-        try:
-            return method(*args, **kwargs)
-        except Exception:
-            self: Any = args[0]
-            self._errors += 1
-            self._log.exception("attachment: %s failed; training goes on", method.__name__)
-            return None
-
-    return guarded
 
 
 class Attachment:
@@ -95,6 +76,9 @@ class Attachment:
         commit_timeout_s: seconds of wall time.
         heartbeat_s: a heartbeat is sent when nothing was for so many seconds of wall time.
         queue_events: steps kept while the broker is away; beyond it the oldest are dropped.
+
+    Attributes:
+        errors: faults inside this object; 0 unless it has a bug.
     """
 
     def __init__(
@@ -124,7 +108,7 @@ class Attachment:
         self._protocol = Protocol(learner, participants, corridor, self._say)
         self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
         self._tokens_since_merge = 0
-        self._errors = 0
+        self.errors = 0
         self._accepted = 0
         self._skipped: Counter[str] = Counter()
         self._ignored: Counter[str] = Counter()
@@ -142,7 +126,7 @@ class Attachment:
     ) -> None:
         self.close()
 
-    @_never_raises
+    @never_raises
     def on_step(
         self,
         step: int,
@@ -192,7 +176,7 @@ class Attachment:
             found = self._protocol.at_step(step, now_us)
             return self._await_promises(step) if isinstance(found, Await) else found
 
-    @_never_raises
+    @never_raises
     def started(self, order: MergeOrder) -> None:
         """All participants are there and agree: the window begins."""
         with self._changed:
@@ -200,7 +184,7 @@ class Attachment:
                 MERGES, Started(**self._about(order.merge_id, order.step, order.reason))
             )
 
-    @_never_raises
+    @never_raises
     def finished(  # noqa: PLR0913
         self,
         order: MergeOrder,
@@ -236,7 +220,7 @@ class Attachment:
                 ),
             )
 
-    @_never_raises
+    @never_raises
     def skipped(self, order: MergeOrder, reason: str) -> None:
         """The merge was not done; the first word of `reason`, up to a colon, is what is counted."""
         with self._changed:
@@ -268,7 +252,7 @@ class Attachment:
                 connected=self._link.connected,
                 acked=self._link.acked,
                 dropped=self._outbox.dropped + (len(self._outbox) if self._closed else 0),
-                errors=self._errors,
+                errors=self.errors,
                 accepted=self._accepted,
                 skipped=dict(self._skipped),
                 ignored=dict(self._ignored),
@@ -287,8 +271,8 @@ class Attachment:
         ignored = self._why_ignored(event)
         with self._changed:
             if ignored is not None:
-                if topic is not MERGES:
-                    self._ignored[ignored] += 1
+                if topic is COMMANDS:
+                    self._note_ignored(ignored, event)
                 return
             if isinstance(event, MergeCommand):
                 if not self._protocol.command(event, self._clock.now_us()):
@@ -304,6 +288,12 @@ class Attachment:
         if event.group != self._group:
             return "foreign_group"
         return None if event.run_id == self._run_id else "foreign_run"
+
+    def _note_ignored(self, why: str, event: Any) -> None:
+        self._ignored[why] += 1
+        if self._ignored[why] == 1:
+            what = "commands of run %s, group %s are not for run %s, group %s; ignored"
+            self._log.warning(what, event.run_id, event.group, self._run_id, self._group)
 
     def _say(self, phase: str, merge_id: str, step: int, reason: str) -> None:
         kind = Accepted if phase == "accepted" else Skipped
