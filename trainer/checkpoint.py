@@ -30,9 +30,11 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> int:
         temporary.replace(path)
         _sync_folder(path.parent)
     except (OSError, RuntimeError) as error:
-        # torch's zip writer turns a full disk into a RuntimeError.
         temporary.unlink(missing_ok=True)
-        msg = f"cannot write the checkpoint {path}: {error}; free space or change --checkpoint-dir"
+        # torch's zip writer hides what the system said behind a RuntimeError of its own.
+        said = error if isinstance(error, OSError) else error.__context__
+        why = said.strerror if isinstance(said, OSError) else "not all of it could be written"
+        msg = f"cannot write the checkpoint {path}: {why}; free space or change --checkpoint-dir"
         raise CheckpointError(msg) from error
     return size
 
