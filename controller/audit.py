@@ -12,10 +12,11 @@ def candidates_of(view: View, timing: Timing) -> Candidates | None:
     """Every window from the first reachable one to H_max under the one-step forecast.
 
     The EWMA foresees no change, so the expected overlap is the same for all; what grows with
-    the distance is how little that says: the rate's spread comes back within a few half-lives.
+    the distance is how little that says: to the error of the estimate comes the rate's own
+    spread, which is back within a few half-lives.
     """
-    rate, spread = view.load.rate_per_s, view.load.rate_sd
-    if view.cost is None or rate is None or spread is None:
+    rate, spread, error = view.load.rate_per_s, view.load.rate_sd, view.load.rate_error_sd
+    if view.cost is None or rate is None or spread is None or error is None:
         return None
     tick_s = view.settings.tick_s
     ahead_s = (timing.first_reachable_step - timing.step) * timing.step_time_s
@@ -28,7 +29,10 @@ def candidates_of(view: View, timing: Timing) -> Candidates | None:
         first_us=view.tick_us + round(ahead_s * US_PER_S),
         step_s=tick_s,
         overlap=[round(view.cost, 4)] * number,
-        overlap_sd=[round(overlap_sd(rate, spread * f, view.window_s), 4) for f in forgotten],
+        overlap_sd=[
+            round(overlap_sd(rate, math.hypot(error, spread * f), view.window_s), 4)
+            for f in forgotten
+        ],
     )
 
 

@@ -76,6 +76,9 @@ class Decider:
 
     def _choose_within(self, view: View, timing: Timing) -> Choice:
         corridor, last = view.corridor, timing.last_merge_step
+        if corridor.last(last) < timing.step:
+            # The learners' own merge at H_max came to nothing: the next chance is now.
+            return Choice(merge=True, reason="h_max_overdue")
         if corridor.last(last) < timing.first_reachable_step:
             return Choice(merge=False, reason="h_max_left_to_learners")
         if corridor.last(last) <= timing.first_reachable_step + timing.steps_per_tick:
@@ -94,9 +97,10 @@ class Decider:
 
     def _order(self, view: View, timing: Timing, choice: Choice) -> Order:
         at_step = max(timing.first_reachable_step, choice.at_step or 0)
-        at_step = min(at_step, view.corridor.last(timing.last_merge_step))
+        if choice.reason != "h_max_overdue":
+            at_step = min(at_step, view.corridor.last(timing.last_merge_step))
         ahead_s = (at_step - timing.step) * timing.step_time_s
-        valid_s = 2 * ahead_s + DEADLINE_LEADS * view.settings.command_lead_s + view.window_s
+        valid_s = 2 * ahead_s + DEADLINE_LEADS * view.lead_s + view.window_s
         order = Order(
             merge_id=f"m{view.tick_us}",
             at_step=at_step,

@@ -13,6 +13,7 @@ from itertools import count
 from controller.audit import decision_of
 from controller.decider import Decider, Order
 from controller.history import CostHistory, OverlapHistory
+from controller.lead import CommandLead
 from controller.learners import Learners
 from controller.policies import Policy
 from controller.settings import ControllerSettings
@@ -68,6 +69,7 @@ class Engine:
         self._next_tick_us: int | None = None
         self._signals: dict[str, SidecarSignal] = {}
         self._learners = Learners()
+        self._lead = CommandLead(settings.command_lead_s)
         self._window_s = settings.window_s
         self._overlaps = OverlapHistory(settings.history_s, settings.window_s)
         self._flights = CostHistory(settings.history_s)
@@ -117,7 +119,8 @@ class Engine:
             tick_index=(tick_us - (self._first_tick_us or 0)) // self._tick_us,
             settings=self.settings,
             learners=learners,
-            timing=timing_of(learners, tick_us, self.settings),
+            lead_s=self._lead.lead_s,
+            timing=timing_of(learners, tick_us, self._lead.lead_s, self.settings.tick_s),
             merging=self._learners.merging(learners),
             load=load,
             window_s=self._window_s,
@@ -145,6 +148,7 @@ class Engine:
     def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:
         if order is None:
             return None
+        self._lead.ordered(order.merge_id, view.tick_us)
         return MergeCommand(
             run_id=self.run_id,
             at_us=view.tick_us,
@@ -169,6 +173,7 @@ class Engine:
                 self._learners.observe_heartbeat(observation)
             case MergeReport():
                 self._learners.observe_report(observation)
+                self._lead.observe(observation)
                 for decider in self._deciders:
                     decider.observe_report(observation)
             case Pause() | Resume():

@@ -6,6 +6,8 @@ without data changes nothing but its age: that a sidecar is silent does not make
 
 import math
 
+SPREAD_HALF_LIVES = 15.0
+
 
 class EwMean:
     """Time-weighted mean of a value that each sample holds for the time since the one before.
@@ -33,11 +35,11 @@ class EwMean:
 
 
 class EwRate:
-    """Events per second from counts over intervals, with the spread of that rate.
+    """Events per second from counts over intervals, and how far that rate may be off.
 
     The weights are normalised by the time really seen, so that a burst in the first seconds is
-    not thinned by a memory that has not filled yet. `per_s` and `sd` are None before any data;
-    `sd` is the spread of the underlying rate, with the noise of counting (Poisson) taken off.
+    not thinned by a memory that has not filled yet. `per_s` and the spreads are None before any
+    data.
 
     Example:
         >>> r = EwRate(half_life_s=60.0)
@@ -49,30 +51,58 @@ class EwRate:
 
     def __init__(self, half_life_s: float) -> None:
         self.half_life_s = half_life_s
-        self._weight = 0.0
-        self._sum = 0.0
-        self._sum_sq = 0.0
-        self._sum_noise = 0.0
+        self._mean = _Normalised(half_life_s)
+        slow_s = SPREAD_HALF_LIVES * half_life_s
+        self._slow, self._square = _Normalised(slow_s), _Normalised(slow_s)
+        self._noise = _Normalised(slow_s)
 
     def update(self, count: int, dt_s: float) -> None:
         """Add `count` events seen in the last `dt_s` seconds, above 0."""
-        decay = 2.0 ** (-dt_s / self.half_life_s)
-        gain, rate = 1.0 - decay, count / dt_s
-        self._weight = self._weight * decay + gain
-        self._sum = self._sum * decay + gain * rate
-        self._sum_sq = self._sum_sq * decay + gain * rate * rate
-        self._sum_noise = self._sum_noise * decay + gain * rate / dt_s
+        rate = count / dt_s
+        self._mean.update(rate, dt_s)
+        self._slow.update(rate, dt_s)
+        self._square.update(rate * rate, dt_s)
+        self._noise.update(rate / dt_s, dt_s)
 
     @property
     def per_s(self) -> float | None:
         """The rate in events per second."""
-        return self._sum / self._weight if self._weight else None
+        return self._mean.value
 
     @property
     def sd(self) -> float | None:
-        """Standard deviation of the rate over the memory, in events per second."""
-        if not self._weight:
+        """Standard deviation of the underlying rate over 15 half-lives, in events per second.
+
+        The noise of counting (Poisson) is taken off: steady traffic has a spread near 0.
+        """
+        mean, square, noise = self._slow.value, self._square.value, self._noise.value
+        if mean is None or square is None or noise is None:
             return None
-        mean = self._sum / self._weight
-        spread = self._sum_sq / self._weight - mean * mean - self._sum_noise / self._weight
-        return math.sqrt(max(0.0, spread))
+        return math.sqrt(max(0.0, square - mean * mean - noise))
+
+    @property
+    def error_sd(self) -> float | None:
+        """Standard deviation of `per_s` as an estimate of a steady rate, in events per second.
+
+        A rate weighed with half-life h rests on the counts of 2 h / ln 2 seconds.
+        """
+        if self._mean.value is None:
+            return None
+        return math.sqrt(self._mean.value * math.log(2.0) / (2.0 * self.half_life_s))
+
+
+class _Normalised:
+    """Exponentially weighted mean over the time really seen."""
+
+    def __init__(self, half_life_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._weight = self._sum = 0.0
+
+    def update(self, value: float, dt_s: float) -> None:
+        decay = 2.0 ** (-dt_s / self._half_life_s)
+        self._weight = self._weight * decay + 1.0 - decay
+        self._sum = self._sum * decay + (1.0 - decay) * value
+
+    @property
+    def value(self) -> float | None:
+        return self._sum / self._weight if self._weight else None

@@ -41,7 +41,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         measure_window: replace `window_s` by the smoothed duration of the merges reported.
         tick_s: event time between decisions.
         half_life_s: of the request-rate forecast (EWMA).
-        command_lead_s: event time a command needs to reach every learner.
+        command_lead_s: event time a command needs to reach every learner, at the least; where their
+            answers were slower, more is allowed.
         stale_after_s: a sidecar unheard for longer is stale, and its load unknown.
         learner_stale_s: a learner unheard for longer takes no part in new merges.
         expect_learners: no merge is commanded before so many have reported.
@@ -63,7 +64,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     measure_window: bool = True
     tick_s: Positive = 0.25
     half_life_s: Positive = 4.0
-    command_lead_s: NotNegative = 0.5
+    command_lead_s: NotNegative = 1.0
     stale_after_s: Positive = 2.0
     learner_stale_s: Positive = 10.0
     expect_learners: Annotated[int, Meta(ge=0)] = 1

@@ -72,8 +72,13 @@ class SidecarSignal:
 
     @property
     def rate_sd(self) -> float | None:
-        """Spread of the arrival rate, per second."""
+        """Spread of the arrival rate over the last minutes, per second."""
         return self._rate.sd
+
+    @property
+    def rate_error_sd(self) -> float | None:
+        """How far the forecast rate may be off as it stands, per second."""
+        return self._rate.error_sd
 
     @property
     def in_flight(self) -> float | None:
@@ -94,6 +99,7 @@ class Load:
 
     rate_per_s: float | None
     rate_sd: float | None
+    rate_error_sd: float | None
     in_flight: float | None
     age_s: float | None
     stale: tuple[str, ...]
@@ -109,6 +115,7 @@ def group_load(signals: dict[str, SidecarSignal], now_us: int) -> Load:
     return Load(
         rate_per_s=_total(rates),
         rate_sd=_root_total([s.rate_sd for s in fresh]),
+        rate_error_sd=_root_total([s.rate_error_sd for s in fresh]),
         in_flight=_total(flights),
         age_s=max(ages, default=None),
         stale=stale,

@@ -45,7 +45,8 @@ class Timing:
 class View:
     """One tick of one merge group.
 
-    `timing` is None until every learner has reported a step time; `merging` is True while a learner
+    `lead_s` is the event time that a command is given to reach the learners. `timing` is None until
+    every learner has reported a step time; `merging` is True while a learner
     is in a merge, commanded or not. `cost` is the expected overlap cost
     of a window at the first reachable step, in requests, None where the load is unknown; `costs`
     and `flights` are the past distributions of that cost and of the requests in flight.
@@ -55,6 +56,7 @@ class View:
     tick_index: int
     settings: ControllerSettings
     learners: dict[str, LearnerState]
+    lead_s: float
     timing: Timing | None
     merging: bool
     load: Load
@@ -70,7 +72,7 @@ class View:
 
 
 def timing_of(
-    learners: dict[str, LearnerState], now_us: int, settings: ControllerSettings
+    learners: dict[str, LearnerState], now_us: int, lead_s: float, tick_s: float
 ) -> Timing | None:
     """Extrapolate each learner from its last report, and add the lead of a command."""
     known = [
@@ -82,7 +84,7 @@ def timing_of(
         return None
     slowest = max(step_time for _, step_time in known)
     reachable = max(
-        s.step + steps_in((now_us - s.at_us) / US_PER_S + settings.command_lead_s, step_time) + 1
+        s.step + steps_in((now_us - s.at_us) / US_PER_S + lead_s, step_time) + 1
         for s, step_time in known
     )
     return Timing(
@@ -90,7 +92,7 @@ def timing_of(
         last_merge_step=max(s.last_merge_step for s, _ in known),
         first_reachable_step=reachable,
         step_time_s=slowest,
-        steps_per_tick=steps_in(settings.tick_s, min(step_time for _, step_time in known)),
+        steps_per_tick=steps_in(tick_s, min(step_time for _, step_time in known)),
     )
 
 

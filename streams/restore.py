@@ -47,7 +47,7 @@ def logged(log: RunLog, kind: type[E], where: str = "true") -> Iterator[tuple[in
     names = [f'"{name}"' for name in kind.__struct_fields__]
     table, tag = TABLES[kind], kind.__struct_config__.tag
     of_type = f"\"type\" = '{tag}'" if table in {"merges", "commands"} else "true"
-    rows = log.fetch(
+    rows = log.rows(
         f"SELECT topic_partition, {', '.join(names)} FROM {table} "  # noqa: S608 - our own names
         f"WHERE run_id = ? AND {of_type} AND ({where}) ORDER BY topic_partition, topic_offset",
         [log.run_id],
@@ -62,7 +62,7 @@ def restore_stage(log: RunLog, stage: DecisionStage) -> None:
     for kind in DECIDED_ON:
         for _, event in logged(log, kind):
             stage.observe(event)
-    [(decided_us,)] = log.fetch("SELECT max(at_us) FROM decisions WHERE run_id = ?", [log.run_id])
+    [(decided_us,)] = log.rows("SELECT max(at_us) FROM decisions WHERE run_id = ?", [log.run_id])
     if decided_us is not None:
         stage.skip_to(decided_us)
 

@@ -31,13 +31,13 @@ class DuckDBLog:
         self._thread = ThreadPoolExecutor(1, "run-log")
         self._stored = log.stored_offsets()
         self._decided_us: dict[str, int] = dict(
-            log.fetch(
+            log.rows(
                 "SELECT policy, max(at_us) FROM decisions WHERE run_id = ? GROUP BY policy",
                 [log.run_id],
             )
         )
         self._closed_us: dict[str, int] = dict(
-            log.fetch(
+            log.rows(
                 "SELECT sidecar, max(mark) FROM (SELECT unnest(map_keys(watermarks_us)) AS sidecar,"
                 " unnest(map_values(watermarks_us)) AS mark FROM bins WHERE run_id = ?) GROUP BY 1",
                 [log.run_id],
@@ -45,7 +45,7 @@ class DuckDBLog:
         )
         self._commanded: set[str] = {
             merge_id
-            for (merge_id,) in log.fetch(
+            for (merge_id,) in log.rows(
                 "SELECT merge_id FROM commands WHERE run_id = ? AND merge_id IS NOT NULL",
                 [log.run_id],
             )

@@ -29,8 +29,8 @@ def stream(
     ] = 8.0,
     half_life_s: Annotated[float, typer.Option(help="of the rate forecast, event seconds")] = 4.0,
     command_lead_s: Annotated[
-        float, typer.Option(help="time a command needs to reach every learner, wall seconds")
-    ] = 0.5,
+        float, typer.Option(help="least time a command needs to reach every learner, wall seconds")
+    ] = 1.0,
     expect_sidecars: Annotated[
         int, typer.Option(help="sidecars to wait for before the first decision")
     ] = 0,

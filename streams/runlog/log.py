@@ -149,10 +149,6 @@ class RunLog:
             lambda: own_rows.finish(self._store, run_id, status, finished_us, reason)
         )
 
-    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Read from the log; before the first commit, or from the thread that commits."""
-        return self._store.fetch(sql, parameters)
-
     def add_draws(self, draws: Sequence[own_rows.Draw]) -> None:
         """Write drawn schedules."""
         self._store.transaction(lambda: own_rows.add(self._store, "draws", draws))

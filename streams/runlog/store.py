@@ -80,13 +80,6 @@ class Store:
         )
         return {(topic, partition): offset for topic, partition, offset in rows}
 
-    def fetch(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query; raises `RunLogError`."""
-        try:
-            return self.connection.execute(sql, list(parameters)).fetchall()
-        except duckdb.Error as error:
-            raise explain(error, self._path) from error
-
     def close(self) -> None:
         """Fold the write-ahead log into the file and close; raises `RunLogError`."""
         with self._turn:

@@ -92,7 +92,7 @@ def test_stale_sidecar_is_never_read_as_idle() -> None:
     world = [*bins("a", [8] * 30), *bins("b", [8] * 100), *steps("x", 399)]
     results = run(made, world, 19.0)
     after = [d for d, _ in results if d.at_us > T0 + 10_000_000]
-    judged = [d for d in after if d.reason not in {"h_max", "merge_pending"}]
+    judged = [d for d in after if not d.reason.startswith(("h_max", "merge_pending"))]
     assert judged
     assert {d.reason for d in judged} == {"signal_stale"}
     assert all(d.stale == ["a"] and d.score is None and d.candidates is None for d in judged)
@@ -188,3 +188,10 @@ def test_staleness_counts_with_the_sign_that_is_set(sign: int) -> None:
     results = run(made, [*bins("s", [3] * 40), *steps("a", 250)], 9.0)
     scored = next(d for d, _ in results if d.score is not None)
     assert scored.terms["staleness"] * sign > 0
+
+
+def test_merge_that_h_max_forced_in_vain_is_commanded_at_the_next_chance() -> None:
+    results = run(engine("slack"), steps("a", 900), 40.0)
+    overdue = [c for d, c in results if d.reason == "h_max_overdue" and c is not None]
+    assert overdue
+    assert overdue[0].at_step > 400

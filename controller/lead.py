@@ -1,0 +1,49 @@
+"""How long a command takes to reach the learners, measured by their answers."""
+
+from collections import OrderedDict
+
+from slackwater.events import Accepted, MergeReport, Skipped
+
+US_PER_S = 1_000_000
+MARGIN = 1.5
+FORGET = 0.9
+KEPT_ORDERS = 64
+
+
+class CommandLead:
+    """The lead to give the next command: never below the setting, longer where answers were slow.
+
+    A command that comes late costs a merge, one that is early costs a little freshness; so the
+    slowest answer counts, with a margin, and is forgotten by a tenth with each faster one.
+    """
+
+    def __init__(self, least_s: float) -> None:
+        self._least_s = least_s
+        self._slowest_s = 0.0
+        self._orders: OrderedDict[str, int] = OrderedDict()
+
+    @property
+    def lead_s(self) -> float:
+        """Event time to allow between a decision and the step it names, in seconds."""
+        return max(self._least_s, MARGIN * self._slowest_s)
+
+    def ordered(self, merge_id: str, at_us: int) -> None:
+        """Note when a command was decided."""
+        self._orders[merge_id] = at_us
+        if len(self._orders) > KEPT_ORDERS:
+            self._orders.popitem(last=False)
+
+    def observe(self, report: MergeReport) -> None:
+        """Take a learner's answer to a command; of anything else it learns nothing."""
+        ordered_us = self._orders.get(report.merge_id)
+        if ordered_us is None or not _is_answer(report):
+            return
+        took_s = (report.at_us - ordered_us) / US_PER_S
+        self._slowest_s = max(took_s, FORGET * self._slowest_s)
+
+
+def _is_answer(report: MergeReport) -> bool:
+    """Accepted, or refused on sight for coming too late."""
+    if isinstance(report, Skipped):
+        return (report.reason or "").startswith("late: this learner")
+    return isinstance(report, Accepted)
