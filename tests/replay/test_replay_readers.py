@@ -105,6 +105,16 @@ def test_epoch_and_relative_times_in_one_file_name_the_row(tmp_path: Path) -> No
                 read_trace(path, on_bad=on_bad)  # type: ignore[arg-type]
 
 
+def test_an_epoch_and_a_relative_time_in_microseconds_name_the_row(tmp_path: Path) -> None:
+    first, second = (json.loads(line) for line in samples.slackwater().splitlines()[:2])
+    first |= {"arrival_us": 1_787_000_000_000_000, "at_us": 1_787_000_000_250_000}
+    second |= {"arrival_us": 10_000_000, "at_us": 10_250_000}
+    path = samples.write(tmp_path, json.dumps(first) + "\n" + json.dumps(second))
+    with pytest.raises(InputError, match=r"line 2: .*(at|arrival)_us") as caught:
+        read_trace(path)
+    assert "1 of 2 rows" in str(caught.value)
+
+
 def test_a_time_in_the_wrong_unit_is_refused_with_its_value(tmp_path: Path) -> None:
     path = samples.write(tmp_path, '{"timestamp": 1.787e15}\n{"timestamp": 1e7}\n')
     with pytest.raises(InputError, match=r"line 1: timestamp is '1\.787E\+15'.*unit"):
