@@ -5,9 +5,9 @@ never pass those in the log; after a crash the log's own offsets decide what is 
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -19,6 +19,7 @@ from streams.settings import StreamSettings
 from streams.transport import QuickTransport
 
 TICK_S = 0.05
+DRAIN_POLL_S = 0.01
 MAX_UNCOMMITTED_EVENTS = 200_000
 
 Commit = Callable[[], Awaitable[int]]
@@ -56,12 +57,14 @@ class Shipper:
             await stream.ack(event)
         self._room.set()
 
-    async def run(self) -> None:
-        """Commit for ever, every `commit_s`."""
-        while True:
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Commit every `commit_s` until told to stop; never ends between a write and its acks."""
+        while not stopping.is_set():
             started = time.monotonic()
             await self.ship()
-            await asyncio.sleep(max(0.0, self._commit_s - (time.monotonic() - started)))
+            rest_s = max(0.0, self._commit_s - (time.monotonic() - started))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), rest_s)
 
 
 def read_topics(settings: StreamSettings) -> tuple[Topic, ...]:
@@ -76,15 +79,21 @@ def read_topics(settings: StreamSettings) -> tuple[Topic, ...]:
     return wanted
 
 
-def build_app(settings: StreamSettings, group_id: str, datadir: Path) -> faust.App:
+class _App(faust.App):
+    """Without tables there is nothing to keep in a data directory, so none is made."""
+
+    def _create_directories(self) -> None:
+        return
+
+
+def build_app(settings: StreamSettings, group_id: str) -> faust.App:
     """A Faust app without tables, leader or web server, on the short-fetch transport.
 
     The session times keep a start under 6 s where a broker makes members wait for each other.
     """
-    app = faust.App(
+    app = _App(
         group_id,
         broker=[f"kafka://{host}" for host in settings.run.bootstrap.split(",")],
-        datadir=str(datadir),
         autodiscover=False,
         web_enabled=False,
         topic_allow_declare=False,
@@ -110,6 +119,9 @@ class Wiring:
     ) -> None:
         self.app, self.job, self.shipper = app, job, shipper
         self._on_ready = on_ready
+        self._handled: dict[tuple[str, int], int] = {}
+        self._last_sent: dict[Topic, Any] = {}
+        self.deciding = True
         prefix = job.settings.run.prefix
         self._topics = {
             topic: app.topic(topic.name(prefix), key_serializer="raw", value_serializer="raw")
@@ -133,15 +145,36 @@ class Wiring:
                 value = event.value
                 outgoing = self.job.handle(Message(topic, message.partition, message.offset, value))
                 await self.send(outgoing)
+                self._handled[message.topic, message.partition] = message.offset
                 await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
 
         agent.__name__ = topic.kind
         return agent
 
     async def _tick(self) -> None:
-        await self.send(self.job.tick())
+        if self.deciding:
+            await self.send(self.job.tick())
 
     async def send(self, outgoing: Iterable[Outgoing]) -> None:
         """Send each of them as one message."""
         for out in outgoing:
-            await self._topics[out.topic].send(key=out.key.encode(), value=encode_lines(out.events))
+            self._last_sent[out.topic] = await self._topics[out.topic].send(
+                key=out.key.encode(), value=encode_lines(out.events)
+            )
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Decide no more, and wait until what was sent has come back to be logged.
+
+        True when it has; False after `timeout_s`, or where this process does not log.
+        """
+        self.deciding = self.job.deciding = False
+        if self.job.log is None:
+            return False
+        deadline = time.monotonic() + timeout_s
+        for future in list(self._last_sent.values()):
+            sent = await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
+            while self._handled.get((sent.topic, sent.partition), -1) < sent.offset:
+                if time.monotonic() > deadline:
+                    return False
+                await asyncio.sleep(DRAIN_POLL_S)
+        return True

@@ -81,6 +81,7 @@ class Job:
         stage: the decision stage, with role `decide`.
         log: the run log, with role `log`.
         counters: by partition, with role `count`; given after a restart.
+        deciding: False once the process is stopping: then messages are only counted and logged.
     """
 
     settings: StreamSettings
@@ -89,6 +90,7 @@ class Job:
     stage: DecisionStage | None = None
     log: Log | None = None
     counters: dict[int, PartitionCounter] = field(default_factory=dict)
+    deciding: bool = True
     _codecs: dict[Topic, Codec] = field(
         default_factory=lambda: {topic: Codec(topic) for topic in ALL_TOPICS}
     )
@@ -107,7 +109,7 @@ class Job:
             outgoing += bins
         if self.log is not None:
             self._append(self.log, message, decoded, counted)
-        if self.stage is not None and message.topic in DECIDE_TOPICS:
+        if self.stage is not None and self.deciding and message.topic in DECIDE_TOPICS:
             outgoing += self._decide(self.stage, decoded.events)
         watch_events(self.metrics, decoded.events)
         return outgoing

@@ -2,10 +2,8 @@
 
 import asyncio
 import signal
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -32,6 +30,7 @@ from streams.stage import DecisionStage
 from streams.versions import versions
 
 STOP_TIMEOUT_S = 5.0
+DRAIN_TIMEOUT_S = 3.0
 
 
 def build_stage(settings: StreamSettings) -> DecisionStage:
@@ -81,14 +80,13 @@ class StreamProcess:
         wait_for_broker(self.settings.run.bootstrap)
         stop_metrics = serve_metrics(self.settings, self.metrics.registry)
         try:
-            with tempfile.TemporaryDirectory(prefix="slackwater-faust-") as datadir:
-                return self._run_logged(Path(datadir))
+            return self._run_logged()
         finally:
             stop_metrics()
 
-    def _run_logged(self, datadir: Path) -> dict[str, Any]:
+    def _run_logged(self) -> dict[str, Any]:
         if "log" not in self.settings.roles:
-            asyncio.run(self._main(datadir, None))
+            asyncio.run(self._main(None))
             return self._summary()
         if self.settings.db is None:
             msg = "role log needs a run log; give --db PATH, or leave log out of --roles"
@@ -97,7 +95,7 @@ class StreamProcess:
         failed: str | None = "it was stopped by an error"
         try:
             log.start_run(self._run_row())
-            asyncio.run(self._main(datadir, log))
+            asyncio.run(self._main(log))
             failed = None
         except SlackwaterError as error:
             failed = str(error)
@@ -110,7 +108,7 @@ class StreamProcess:
                 log.close()
         return self._summary()
 
-    async def _main(self, datadir: Path, log: RunLog | None) -> None:
+    async def _main(self, log: RunLog | None) -> None:
         sink = DuckDBLog(log, self.settings.run.prefix, self.metrics) if log else None
         stage = build_stage(self.settings) if "decide" in self.settings.roles else None
         counters = {}
@@ -119,10 +117,10 @@ class StreamProcess:
         if log is not None and "count" in self.settings.roles:
             counters = restore_counters(log, self.settings.bin_s, self.settings.lateness_s)
         job = Job(self.settings, self.clock, self.metrics, stage, sink, counters)
-        app = build_app(self.settings, self._place_group(log), datadir)
+        app = build_app(self.settings, self._place_group(log))
         shipper = Shipper(sink.commit if sink else None, self.settings.commit_s)
-        Wiring(app, job, shipper, self._on_ready)
-        await self._until_stopped(app, shipper)
+        wiring = Wiring(app, job, shipper, self._on_ready)
+        await self._until_stopped(app, wiring, shipper)
 
     def _place_group(self, log: RunLog | None) -> str:
         """Name the consumer group; where there is a log, a new one that starts at its offsets."""
@@ -137,27 +135,30 @@ class StreamProcess:
         place_group(run, group_id, offsets)
         return group_id
 
-    async def _until_stopped(self, app: faust.App, shipper: Shipper) -> None:
-        stopping = asyncio.Event()
+    async def _until_stopped(self, app: faust.App, wiring: Wiring, shipper: Shipper) -> None:
+        stopping, committed = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         app.finalize()
         await app.start()
-        shipping = asyncio.create_task(shipper.run())
-        watch = asyncio.create_task(stopping.wait())
-        crash = asyncio.create_task(app.wait_until_stopped())
+        shipping = asyncio.create_task(shipper.run(committed))
+        waits = {
+            asyncio.create_task(stopping.wait()),
+            asyncio.create_task(app.wait_until_stopped()),
+        }
         try:
-            await asyncio.wait({watch, crash, shipping}, return_when=asyncio.FIRST_COMPLETED)
-            if shipping.done():
-                shipping.result()
+            await asyncio.wait({*waits, shipping}, return_when=asyncio.FIRST_COMPLETED)
             if app.crash_reason is not None:
                 raise _explained(app.crash_reason)
+            if not shipping.done():
+                await wiring.drain(DRAIN_TIMEOUT_S)
         finally:
-            for task in (shipping, watch, crash):
-                task.cancel()
-            await asyncio.gather(shipping, watch, crash, return_exceptions=True)
-            await asyncio.wait_for(app.stop(), STOP_TIMEOUT_S)
+            committed.set()
+            for wait in waits:
+                wait.cancel()
+            await asyncio.wait({shipping, asyncio.create_task(app.stop())}, timeout=STOP_TIMEOUT_S)
+        shipping.result()
         await shipper.ship()
 
     def _run_row(self) -> Run:
