@@ -28,10 +28,11 @@ SELECT min(at_us) FILTER ("type" = 'started') AS start_us,
        max(at_us) FILTER ("type" = 'finished') AS end_us
 FROM merges GROUP BY merge_id HAVING count(*) FILTER ("type" = 'finished') > 0 ORDER BY 1
 """
-DECISIONS = """
-SELECT at_us, rate_per_s, gap_steps, reason, "action" FROM decisions WHERE active ORDER BY 1
+DECISIONS = 'SELECT at_us, rate_per_s, "action" FROM decisions WHERE active ORDER BY 1'
+GAPS = """
+SELECT at_us, steps_since_merge FROM learner_steps
+WHERE learner = (SELECT min(learner) FROM learner_steps) ORDER BY 1
 """
-LOSSES = "SELECT learner, at_us, loss FROM learner_steps ORDER BY 1, 2"
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
             "requests": REQUESTS,
             "windows": WINDOWS,
             "decisions": DECISIONS,
-            "losses": LOSSES,
+            "gaps": GAPS,
         }.items()
     }
     draw(figures, target)
@@ -64,7 +65,7 @@ def draw(figures: dict[str, dict[str, np.ndarray[Any, Any]]], target: Path) -> N
     )
     draw_traffic(traffic, figures, start_us, end_s)
     draw_latency(latency, figures["requests"], start_us)
-    draw_gaps(gaps, figures["decisions"], start_us)
+    draw_gaps(gaps, figures["gaps"], start_us)
     for axes in (traffic, latency, gaps):
         shade(axes, figures["windows"], start_us)
         axes.spines[["top", "right"]].set_visible(False)
@@ -100,9 +101,9 @@ def draw_latency(axes: Axes, requests: Any, start_us: int) -> None:
     axes.set_ylim(0, max(1.3, float(e2e_s.max())) * 1.25)
 
 
-def draw_gaps(axes: Axes, decisions: Any, start_us: int) -> None:
-    at_s = (decisions["at_us"] - start_us) / 1e6
-    axes.plot(at_s, decisions["gap_steps"], color=BLUE, lw=1.4, label="gap, inner steps")
+def draw_gaps(axes: Axes, gaps: Any, start_us: int) -> None:
+    at_s = (gaps["at_us"] - start_us) / 1e6
+    axes.plot(at_s, gaps["steps_since_merge"], color=BLUE, lw=1.4, label="gap so far")
     axes.axhline(128, color=GOLD, lw=0.9, ls="--", label="H_min 128")
     axes.axhline(512, color=RED, lw=0.9, ls="--", label="H_max 512")
     axes.set_ylim(0, 680)

@@ -1,6 +1,7 @@
 -- At each tick, how many arrivals did the policy expect in the next window, and how many came?
 -- What came is NULL while the log does not reach to the end of the window. A request counts once
--- its event is in the log: one that never ended is missing.
+-- its event is in the log: one that never ended is missing. The standard deviation is that of Poisson
+-- counts under an uncertain rate.
 CREATE OR REPLACE VIEW forecast_vs_actual AS
 WITH
     arrivals AS (
@@ -29,7 +30,7 @@ SELECT
     t.since_start_s,
     t.window_s,
     t.rate_per_s * t.window_s AS forecast,
-    t.rate_sd * t.window_s AS forecast_sd,
+    sqrt(t.rate_per_s * t.window_s + (t.rate_sd * t.window_s) ^ 2) AS forecast_sd,
     CASE
         WHEN t.window_end_us <= reach.until_us
             THEN coalesce(at_end.seen, 0) - coalesce(at_tick.seen, 0)

@@ -72,9 +72,9 @@ ANSWERS = {
     "forecast_vs_actual": (
         "since_start_s forecast forecast_sd actual error",
         [
-            (18.0, 4.0, 1.0, 5, 1.0),
-            (19.0, 2.0, 1.0, 5, 3.0),
-            (95.0, 4.0, 1.0, None, None),
+            (18.0, 4.0, 5**0.5, 5, 1.0),
+            (19.0, 2.0, 3**0.5, 5, 3.0),
+            (95.0, 4.0, 5**0.5, None, None),
         ],
     ),
     "lost_late_dead": (
@@ -107,7 +107,7 @@ ANSWERS = {
     ),
     "forecast": (
         "policy ticks mean_actual mean_forecast bias mean_abs_error rms_error share_within_2_sd",
-        [("slack", 2, 5.0, 3.0, 2.0, 2.0, 5**0.5, 0.5)],
+        [("slack", 2, 5.0, 3.0, 2.0, 2.0, 5**0.5, 1.0)],
     ),
     "harm": (
         "run_id sidecar tenant requests inside share_inside violations violations_inside",
