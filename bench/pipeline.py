@@ -134,9 +134,10 @@ def drain_plain(bootstrap: str, folder: Path, total: int) -> float:
         while rows < total:
             for message in consumer.consume(64, timeout=0.5):
                 events = codec.decode(message.value()).events
-                log.append(
-                    events, topic=name, partition=message.partition(), offset=message.offset()
-                )
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                log.append(events, topic=name, partition=partition, offset=offset)
             rows += log.commit()
         seconds = time.monotonic() - began
     consumer.close()
