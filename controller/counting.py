@@ -114,6 +114,16 @@ class PartitionCounter:
             rows=sorted(rows, key=lambda row: (row.start_us, row.sidecar)),
         )
 
+    def newest_us(self, sidecar: str) -> int | None:
+        """The newest event time seen of a sidecar; None if it is not known here."""
+        known = self._sidecars.get(sidecar)
+        return known.newest_us if known else None
+
+    def closed_us(self, sidecar: str) -> int | None:
+        """Up to where a sidecar's bins are closed; None if it is not known here."""
+        known = self._sidecars.get(sidecar)
+        return known.closed_us if known else None
+
     def _new_sidecar(self, at_us: int) -> _Sidecar:
         # Nothing can be late before something was seen: start one allowed lateness earlier.
         first_us = at_us - self._lateness_us

@@ -5,66 +5,21 @@ never pass those in the log; after a crash the log's own offsets decide what is 
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import faust
 
 from slackwater.codec import encode_lines
 from slackwater.topics import ALL_TOPICS, REQUESTS, Topic
+from streams.acks import BinHold, Shipper
 from streams.job import DECIDE_TOPICS, Job, Message, Outgoing
 from streams.settings import StreamSettings
 from streams.transport import QuickTransport
 
 TICK_S = 0.05
 DRAIN_POLL_S = 0.01
-MAX_UNCOMMITTED_EVENTS = 200_000
-
-Commit = Callable[[], Awaitable[int]]
-
-
-class Shipper:
-    """Holds what is uncommitted: commits it in the background and acknowledges it after."""
-
-    def __init__(self, commit: Commit | None, commit_s: float) -> None:
-        self._commit = commit
-        self._commit_s = commit_s
-        self._waiting: list[tuple[Any, Any]] = []
-        self._room = asyncio.Event()
-        self._room.set()
-        self._events = 0
-
-    async def add(self, stream: Any, event: Any, size: int) -> None:
-        """Take one handled message; waits while too much is uncommitted."""
-        if self._commit is None:
-            await stream.ack(event)
-            return
-        self._waiting.append((stream, event))
-        self._events += size
-        if self._events > MAX_UNCOMMITTED_EVENTS:
-            self._room.clear()
-            await self._room.wait()
-
-    async def ship(self) -> None:
-        """Commit once, then acknowledge what that commit holds."""
-        waiting, self._waiting = self._waiting, []
-        self._events = 0
-        if self._commit is not None:
-            await self._commit()
-        for stream, event in waiting:
-            await stream.ack(event)
-        self._room.set()
-
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Commit every `commit_s` until told to stop; never ends between a write and its acks."""
-        while not stopping.is_set():
-            started = time.monotonic()
-            await self.ship()
-            rest_s = max(0.0, self._commit_s - (time.monotonic() - started))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), rest_s)
 
 
 def read_topics(settings: StreamSettings) -> tuple[Topic, ...]:
@@ -121,6 +76,8 @@ class Wiring:
         self._on_ready = on_ready
         self._handled: dict[tuple[str, int], int] = {}
         self._last_sent: dict[Topic, Any] = {}
+        counts_only = "count" in job.settings.roles and job.log is None
+        self._hold = BinHold(time.monotonic) if counts_only else None
         self.deciding = True
         prefix = job.settings.run.prefix
         self._topics = {
@@ -146,7 +103,11 @@ class Wiring:
                 outgoing = self.job.handle(Message(topic, message.partition, message.offset, value))
                 await self.send(outgoing)
                 self._handled[message.topic, message.partition] = message.offset
-                await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
+                if self._hold is not None and topic is REQUESTS:
+                    counter = self.job.counters.get(message.partition)
+                    await self._hold.add(stream, event, counter)
+                else:
+                    await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
 
         agent.__name__ = topic.kind
         return agent

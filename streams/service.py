@@ -16,7 +16,8 @@ from controller.policies import policy_named
 from slackwater.clock import RunClock
 from slackwater.errors import BrokerError, InputError, SlackwaterError
 from slackwater.transport import wait_for_broker
-from streams.app import Shipper, Wiring, build_app, read_topics
+from streams.acks import Shipper
+from streams.app import Wiring, build_app, read_topics
 from streams.job import Job
 from streams.metrics import Metrics
 from streams.offsets import place_group, starting_offsets

@@ -1,0 +1,151 @@
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.settings import ControllerSettings
+from slackwater.clock import RunClock
+from slackwater.codec import encode_lines
+from slackwater.events import Bins, Load, Request, Step
+from slackwater.settings import RunSettings
+from slackwater.topics import BINS, COMMANDS, DEADLETTER, DECISIONS, LEARNERS, REQUESTS, Topic
+from streams.job import Job, Message, Outgoing
+from streams.metrics import Metrics
+from streams.service import build_stage
+from streams.settings import StreamSettings
+
+T0 = 1_750_000_000_000_000
+
+
+class ListLog:
+    """Keeps what it is given; says that everything below `next_offset` is stored."""
+
+    def __init__(self, next_offset: int = 0) -> None:
+        self.next_offset = next_offset
+        self.events: list[Any] = []
+        self.late: list[Any] = []
+
+    def stored(self, topic: str, partition: int) -> int:
+        return self.next_offset
+
+    def append(self, message: Message, events: Any, extras: Any, late: frozenset[int]) -> None:
+        self.late += [events[i] for i in late]
+        self.events += events
+
+
+def make_job(log: ListLog | None = None, **settings: Any) -> Job:
+    whole = StreamSettings(
+        run=RunSettings(bootstrap="none:1", run_id="r"),
+        controller=ControllerSettings(min_gap_steps=10, max_gap_steps=40, fixed_steps=20),
+        policy="fixed_h",
+        **settings,
+    )
+    clock = RunClock(T0, 0, wall_us=lambda: 0)
+    return Job(whole, clock, Metrics(CollectorRegistry()), build_stage(whole), log)
+
+
+def request(at_us: int, name: str) -> Request:
+    return Request(
+        run_id="r", at_us=T0 + at_us, sidecar="s", id=name, arrival_us=T0, status="ok", e2e_s=0.1
+    )
+
+
+def load(at_us: int) -> Load:
+    return Load(run_id="r", at_us=T0 + at_us, sidecar="s", running=1, waiting=0)
+
+
+def step(number: int, run_id: str = "r") -> Step:
+    return Step(
+        run_id=run_id,
+        at_us=T0 + number * 100_000,
+        learner="a",
+        step=number,
+        step_time_s=0.1,
+        steps_since_merge=number,
+    )
+
+
+def message(topic: Topic, *events: Any, offset: int = 0) -> Message:
+    return Message(topic, 0, offset, encode_lines(events))
+
+
+def sent(outgoing: list[Outgoing], topic: Topic) -> list[Any]:
+    return [event for out in outgoing if out.topic is topic for event in out.events]
+
+
+def test_unreadable_lines_become_dead_letters_and_the_rest_is_kept() -> None:
+    log = ListLog()
+    job = make_job(log)
+    raw = b"garbage\n" + encode_lines([request(10, "a")]) + b'{"type":"load"}'
+    outgoing = job.handle(Message(REQUESTS, 3, 17, raw))
+    letters = sent(outgoing, DEADLETTER)
+    assert [letter.raw for letter in letters] == [b"garbage", b'{"type":"load"}']
+    assert {(x.topic, x.partition, x.offset) for x in letters} == {("slackwater.requests", 3, 17)}
+    assert [event.id for event in log.events] == ["a"]
+
+
+def test_unreadable_dead_letter_makes_no_further_ones() -> None:
+    assert make_job().handle(Message(DEADLETTER, 0, 0, b"junk")) == []
+
+
+def test_late_event_is_logged_as_late_and_repeated_one_once() -> None:
+    log = ListLog()
+    job = make_job(log)
+    job.handle(message(REQUESTS, request(10, "a"), request(10, "a"), load(2_000_000)))
+    job.handle(message(REQUESTS, request(20, "b"), offset=1))
+    assert [getattr(e, "id", "load") for e in log.events] == ["a", "load", "b"]
+    assert [e.id for e in log.late] == ["b"]
+
+
+def test_message_that_is_in_the_log_is_left_out_whole() -> None:
+    log = ListLog(next_offset=5)
+    job = make_job(log)
+    assert job.handle(message(REQUESTS, request(10, "a"), load(9_000_000), offset=4)) == []
+    assert log.events == []
+
+
+def test_bins_leave_as_soon_as_the_watermark_passes_them() -> None:
+    outgoing = make_job().handle(message(REQUESTS, request(10, "a"), load(900_000)))
+    [bins] = sent(outgoing, BINS)
+    assert [(row.finished, row.start_us - T0) for row in bins.rows] == [(1, 0)]
+
+
+def test_decisions_and_commands_follow_learners_and_bins() -> None:
+    job = make_job()
+    outgoing: list[Outgoing] = []
+    for tenth in range(1, 30):
+        bins = Bins(
+            run_id="r", at_us=T0 + tenth * 100_000, group="default", partition=0, bin_s=0.25,
+            watermarks_us={"s": T0 + tenth * 100_000},
+        )  # fmt: skip
+        outgoing += job.handle(message(BINS, bins, offset=tenth))
+        outgoing += job.handle(message(LEARNERS, step(tenth), offset=tenth))
+    [command] = sent(outgoing, COMMANDS)
+    assert (command.at_step, command.reason, command.participants) == (20, "period_due", ["a"])
+    decisions = sent(outgoing, DECISIONS)
+    assert [d.at_us for d in decisions] == sorted({d.at_us for d in decisions})
+    assert [d.merge_id for d in decisions if d.action == "merge"] == [command.merge_id]
+
+
+def test_events_of_another_run_are_not_decided_on() -> None:
+    job = make_job()
+    for number in range(1, 60):
+        outgoing = job.handle(message(LEARNERS, step(number, run_id="other"), offset=number))
+        assert sent(outgoing, DECISIONS) == []
+
+
+@pytest.mark.parametrize("roles", [("count",), ("log",)])
+def test_process_without_the_role_decides_nothing(roles: tuple[str, ...]) -> None:
+    job = make_job(roles=roles)
+    job.stage = None
+    for number in range(1, 60):
+        assert job.handle(message(LEARNERS, step(number), offset=number)) == []
+
+
+def test_figure_that_is_unknown_is_shown_as_nothing() -> None:
+    job = make_job()
+    for number in range(1, 10):
+        job.handle(message(LEARNERS, step(number), offset=number))
+    exported = {m.name: m.samples for m in job.metrics.registry.collect()}
+    assert exported["slackwater_forecast_rate"] == []
+    assert len(exported["slackwater_gap_steps"]) == 1

@@ -1,0 +1,101 @@
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import command, environment
+
+from slackwater.broker import EmbeddedBroker
+from slackwater.clock import RunClock
+from slackwater.errors import InputError
+from slackwater.settings import RunSettings
+from streams.configure import stream_settings
+
+RUN = RunSettings(bootstrap="localhost:9092", group="fleet")
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with EmbeddedBroker() as broker:
+        yield broker.bootstrap
+
+
+def refused(bootstrap: str, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        command("stream", *arguments),
+        check=False,
+        env=environment(bootstrap, "r"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--policy", "best", "--db", "x.duckdb"], "wa_forecast"),
+        (["--shadow", "slack,best", "--db", "x.duckdb"], "best"),
+        (["--roles", "count,think", "--db", "x.duckdb"], "think"),
+        (["--min-gap-steps", "9", "--max-gap-steps", "3", "--db", "x.duckdb"], "min <= max"),
+        (["--window-s", "-1", "--db", "x.duckdb"], "window_s"),
+        (["--set", "controller.no_such=1", "--db", "x.duckdb"], "no_such"),
+        (["--set", "nonsense", "--db", "x.duckdb"], "NAME=VALUE"),
+        (["--run-info", "[1]", "--db", "x.duckdb"], "JSON object"),
+        (["--offset-reset", "middle", "--db", "x.duckdb"], "offset_reset"),
+        ([], "--db"),
+        (["--db", "/no/such/folder/x.duckdb"], "/no/such/folder"),
+        (["--partitions", "0", "--db", "x.duckdb"], "partitions"),
+    ],
+)
+def test_bad_option_ends_in_one_line_that_names_it(
+    bootstrap: str, arguments: list[str], words: str
+) -> None:
+    code, line = refused(bootstrap, *arguments)
+    assert code == 2
+    assert words in line
+
+
+@pytest.mark.kafka
+def test_metrics_port_in_use_is_said(bootstrap: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, line = refused(
+            bootstrap, "--db", str(tmp_path / "x.duckdb"), "--metrics-port", str(port)
+        )
+    assert code == 2
+    assert str(port) in line
+    assert not (tmp_path / "x.duckdb").exists()
+
+
+def test_broker_that_is_not_there_is_said() -> None:
+    code, line = refused("127.0.0.1:9", "--db", "x.duckdb")
+    assert code == 1
+    assert "127.0.0.1:9" in line
+
+
+def test_times_on_the_wall_stretch_with_the_clock() -> None:
+    clock = RunClock(0, 0, speed=20.0)
+    settings = stream_settings(RUN, clock, {}, {"command_lead_s": 0.5})
+    assert settings.controller.command_lead_s == 10.0
+    assert settings.controller.learner_stale_s == 200.0
+    assert settings.controller.stale_after_s == 2.0
+    assert settings.controller.group == "fleet"
+
+
+def test_set_reaches_every_setting_and_wins() -> None:
+    assignments = ["commit_s=0.5", "controller.weights.loss=0.1", "policy=slack"]
+    settings = stream_settings(RUN, RunClock.real(), {"policy": "fixed_h"}, {}, assignments)
+    assert settings.commit_s == 0.5
+    assert settings.controller.weights.loss == 0.1
+    assert settings.policy == "slack"
+
+
+def test_setting_of_the_wrong_type_is_named() -> None:
+    with pytest.raises(InputError, match="learner_stale_s"):
+        stream_settings(RUN, RunClock.real(), {}, {}, ["controller.learner_stale_s=soon"])
