@@ -1,0 +1,76 @@
+"""Who bears the harm: shares by sidecar or tenant, and Jain's index of their harm rates."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slackwater.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One sidecar's or tenant's part.
+
+    Attributes:
+        requests: how many it sent.
+        harmed: how many of them a merge harmed.
+        share_of_requests: of all requests.
+        share_of_harm: of all harmed requests; None when none was harmed.
+    """
+
+    requests: int
+    harmed: int
+    share_of_requests: float
+    share_of_harm: float | None
+
+    @property
+    def burden(self) -> float | None:
+        """Share of harm over share of requests: 1 is its due; None when nobody was harmed."""
+        return None if self.share_of_harm is None else self.share_of_harm / self.share_of_requests
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """Shares by name, and Jain's index of harmed / requests over them; None when undefined."""
+
+    shares: dict[str, Share]
+    jain: float | None
+
+    @property
+    def worst(self) -> str | None:
+        """Who bears most harm for its requests; None when nobody was harmed."""
+        burdens = {name: s.burden for name, s in self.shares.items() if s.burden is not None}
+        return max(burdens, key=burdens.__getitem__) if burdens else None
+
+
+def fairness(harmed: NDArray[np.bool_], labels: NDArray[np.generic]) -> Fairness:
+    """Shares of harm by label: `harmed` [n] with the sidecar or tenant of each request [n].
+
+    Raises `InputError` when the lengths differ.
+    """
+    if harmed.shape != labels.shape:
+        msg = f"{len(harmed)} requests, but {len(labels)} labels; give one for each"
+        raise InputError(msg)
+    names, code = np.unique(labels, return_inverse=True)
+    requests = np.bincount(code, minlength=len(names))
+    hit = np.bincount(code, weights=harmed, minlength=len(names)).astype(np.int64)
+    total = int(hit.sum())
+    shares = {
+        str(name): Share(int(n), int(h), int(n) / len(harmed), int(h) / total if total else None)
+        for name, n, h in zip(names, requests, hit, strict=True)
+    }
+    return Fairness(shares, jain(hit / requests))
+
+
+def jain(values: ArrayLike) -> float | None:
+    """Jain's index (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one bears it all.
+
+    None when there is nobody, or nothing to share (Jain, Chiu and Hawe, 1984).
+
+    >>> jain([2.0, 2.0]), jain([1.0, 0.0]), jain([0.0, 0.0])
+    (1.0, 0.5, None)
+    """
+    x = np.asarray(values, dtype=np.float64)
+    square = float((x**2).sum())
+    return float(x.sum()) ** 2 / (len(x) * square) if square > 0 else None

@@ -1,0 +1,103 @@
+"""Are runs independent? Runs that start at one phase of a periodic load repeat one experiment.
+
+A fixed period that happens to miss the bursts misses them in each such run: n runs then carry the
+evidence of one. Looked for in the counts themselves, wherever the runs came from: the frequency
+that stands out of its neighbourhood in the mean spectrum, and the phase each run has there.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slackwater.errors import InputError
+
+MIN_PHASES = 6
+"""Fewer distinct phases than this cannot carry a two-sided claim at 5%."""
+LOCKED = 0.9
+"""Phases whose mean vector is longer than this are one phase (a spread of 0.07 turns)."""
+PEAK_P = 0.01
+NEIGHBOURS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLock:
+    """What the phases of the runs at the dominant period say.
+
+    Attributes:
+        period_s: the dominant period; None when none stands out.
+        phases: distinct phases that the runs take, if under 6; None when they are spread.
+        locking: length of the mean phase vector at that number of phases, 0 to 1.
+        independent: no lock was found.
+        reason: in words.
+    """
+
+    period_s: float | None
+    phases: int | None
+    locking: float | None
+    independent: bool
+    reason: str
+
+
+def phase_lock(counts: ArrayLike, cell_s: float) -> PhaseLock:
+    """Check runs [runs, cells] of arrivals per cell for a locked phase.
+
+    A peak is significant when one so high over its neighbours would come by chance in less than 1
+    of 100 sets of runs. Spread phases give a mean vector over 0.9 in about 4% of sets of 6 runs,
+    1% of 8. Raises `InputError` for runs of under 32 cells.
+    """
+    table = np.asarray(counts, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] < 32:
+        msg = f"counts of shape {table.shape}; runs of 32 cells or more are needed to find a period"
+        raise InputError(msg)
+    spectrum = np.fft.rfft(table - table.mean(axis=1, keepdims=True), axis=1)[:, 1:]
+    peak = dominant(np.mean(np.abs(spectrum) ** 2, axis=0), len(table))
+    if peak is None:
+        return PhaseLock(None, None, None, True, "no period stands out of the load")
+    return _judged(np.angle(spectrum[:, peak]), table.shape[1] * cell_s / (peak + 1))
+
+
+def dominant(power: NDArray[np.float64], runs: int) -> int | None:
+    """Index of the bin that stands out most from the median of its neighbours; None if none does.
+
+    The mean of `runs` periodograms of noise is a gamma variable of that shape, whose tail is a
+    sum of Poisson terms.
+    """
+    background = np.array(
+        [
+            np.median(
+                np.delete(power[max(0, k - NEIGHBOURS) : k + NEIGHBOURS + 1], min(k, NEIGHBOURS))
+            )
+            for k in range(len(power))
+        ]
+    )
+    # A gamma variable's median lies below its mean, by about a third of its scale.
+    background /= 1 - 1 / (3 * runs)
+    ratio = np.divide(power, background, out=np.zeros_like(power), where=background > 0)
+    best = int(np.argmax(ratio))
+    if not background.any() and power.any():
+        return int(np.argmax(power))
+    return best if len(power) * _gamma_tail(runs, runs * float(ratio[best])) < PEAK_P else None
+
+
+def _gamma_tail(shape: int, x: float) -> float:
+    """P(gamma of whole shape and scale 1 > x)."""
+    logs = [k * math.log(x) - x - math.lgamma(k + 1) for k in range(shape)] if x > 0 else [0.0]
+    return min(1.0, math.fsum(math.exp(value) for value in logs))
+
+
+def _judged(phase: NDArray[np.float64], period_s: float) -> PhaseLock:
+    """Q distinct phases, evenly spaced, are one phase of the q-th harmonic."""
+    few = range(1, min(MIN_PHASES, len(phase)))
+    locking = {q: float(np.abs(np.mean(np.exp(1j * q * phase)))) for q in few}
+    locked = next((q for q, strength in locking.items() if strength > LOCKED), None)
+    if locked is None:
+        best = max(locking.values(), default=None)
+        reason = f"the load has a period of {period_s:.4g} s, and the runs start all over it"
+        return PhaseLock(period_s, None, best, True, reason)
+    reason = (
+        f"the runs start at {locked} phase{'s' if locked > 1 else ''} of the load's period of "
+        f"{period_s:.4g} s, so they are not independent; start them at random phases"
+    )
+    return PhaseLock(period_s, locked, locking[locked], False, reason)
