@@ -12,12 +12,11 @@ from itertools import count
 
 from controller.audit import decision_of
 from controller.decider import Decider, Order
-from controller.history import CostHistory, OverlapHistory
 from controller.lead import CommandLead
 from controller.learners import Learners
+from controller.outlook import Outlook
 from controller.policies import Policy
 from controller.settings import ControllerSettings
-from controller.signals import SidecarSignal, group_load
 from controller.view import US_PER_S, View, cost_of, timing_of
 from slackwater.events import (
     Accepted,
@@ -37,9 +36,6 @@ from slackwater.events import (
 
 Observation = BinRow | Step | Heartbeat | MergeReport | Pause | Resume | MergeNow
 Key = tuple[int, int, str, int]
-
-# How far the measured window may drift from the one in use before that follows.
-WINDOW_TOLERANCE = 0.1
 
 PHASES: tuple[type[MergeReport], ...] = (Accepted, Started, Finished, Skipped)
 
@@ -67,12 +63,9 @@ class Engine:
         self._arrival = count()
         self._first_tick_us: int | None = None
         self._next_tick_us: int | None = None
-        self._signals: dict[str, SidecarSignal] = {}
+        self._outlook = Outlook(settings, bin_s)
         self._learners = Learners()
         self._lead = CommandLead(settings.command_lead_s)
-        self._window_s = settings.window_s
-        self._overlaps = OverlapHistory(settings.history_s, settings.window_s)
-        self._flights = CostHistory(settings.history_s)
         self._deciders = [Decider(policy) for policy in policies]
         self.late_observations = 0
 
@@ -108,12 +101,13 @@ class Engine:
             decision = decision_of(view, decider.policy.name, outcome, self.run_id, active=active)
             command = self._command(view, outcome.order, decision) if active else None
             yield decision, command
-        self._remember(view)
+        self._outlook.remember(tick_us, view.load)
 
     def _view(self, tick_us: int) -> View:
         learners = self._learners.present(tick_us, self.settings.learner_stale_s)
-        load = group_load(self._signals, tick_us)
-        self._measure_window()
+        outlook, load = self._outlook, self._outlook.load(tick_us)
+        if self.settings.measure_window:
+            outlook.follow_window(self._learners.window_s)
         return View(
             tick_us=tick_us,
             tick_index=(tick_us - (self._first_tick_us or 0)) // self._tick_us,
@@ -123,27 +117,11 @@ class Engine:
             timing=timing_of(learners, tick_us, self._lead.lead_s, self.settings.tick_s),
             merging=self._learners.merging(learners),
             load=load,
-            window_s=self._window_s,
-            cost=cost_of(load, self._window_s),
-            costs=self._overlaps.costs,
-            flights=self._flights,
+            window_s=outlook.window_s,
+            cost=cost_of(load, outlook.window_s),
+            costs=outlook.costs,
+            flights=outlook.flights,
         )
-
-    def _remember(self, view: View) -> None:
-        """After the decisions: a cost is ranked among those before it."""
-        load = view.load
-        if load.stale or load.in_flight is None:
-            return
-        self._flights.add(view.tick_us, load.in_flight)
-        if load.rate_per_s is not None:
-            self._overlaps.add(view.tick_us, load.in_flight, load.rate_per_s)
-
-    def _measure_window(self) -> None:
-        """Follow the measured merges, in steps: each new length makes the past costs anew."""
-        measured_s = self._learners.window_s if self.settings.measure_window else None
-        if measured_s and abs(measured_s / self._window_s - 1) > WINDOW_TOLERANCE:
-            self._window_s = measured_s
-            self._overlaps.resize(measured_s)
 
     def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:
         if order is None:
@@ -164,9 +142,7 @@ class Engine:
     def _apply(self, observation: Observation) -> None:
         match observation:
             case BinRow():
-                self._signals.setdefault(observation.sidecar, self._new_signal()).observe(
-                    observation
-                )
+                self._outlook.observe(observation)
             case Step():
                 self._learners.observe_step(observation)
             case Heartbeat():
@@ -182,9 +158,6 @@ class Engine:
             case MergeNow():
                 for decider in self._deciders:
                     decider.merge_now = True
-
-    def _new_signal(self) -> SidecarSignal:
-        return SidecarSignal(self._bin_s, self.settings.half_life_s, self.settings.stale_after_s)
 
     def _key(self, observation: Observation) -> Key:
         """Total order of observations: by the time they could be known, then by source."""

@@ -1,0 +1,58 @@
+"""The load of a group and what windows cost under it, now and in the past: the same for all."""
+
+from controller.history import CostHistory, OverlapHistory
+from controller.settings import ControllerSettings
+from controller.signals import Load, SidecarSignal, group_load
+from slackwater.events import BinRow
+
+# How far the measured window may drift from the one in use before that follows.
+WINDOW_TOLERANCE = 0.1
+
+
+class Outlook:
+    """Every sidecar's signal, and the costs that the past loads would have led to.
+
+    Args:
+        settings: the half-life, memory and staleness limits; `window_s` until one is measured.
+        bin_s: width of the bins observed.
+    """
+
+    def __init__(self, settings: ControllerSettings, bin_s: float) -> None:
+        self.window_s = settings.window_s
+        self.flights = CostHistory(settings.history_s)
+        self._settings = settings
+        self._bin_s = bin_s
+        self._signals: dict[str, SidecarSignal] = {}
+        self._overlaps = OverlapHistory(settings.history_s, settings.window_s)
+
+    @property
+    def costs(self) -> CostHistory:
+        """Expected overlap costs of the past, for windows of `window_s`."""
+        return self._overlaps.costs
+
+    def observe(self, row: BinRow) -> None:
+        """Take one closed bin of one sidecar; the first one makes the sidecar known."""
+        signal = self._signals.get(row.sidecar)
+        if signal is None:
+            signal = self._signals[row.sidecar] = SidecarSignal(
+                self._bin_s, self._settings.half_life_s, self._settings.stale_after_s
+            )
+        signal.observe(row)
+
+    def load(self, now_us: int) -> Load:
+        """The group's load as it is known at `now_us`."""
+        return group_load(self._signals, now_us)
+
+    def remember(self, now_us: int, load: Load) -> None:
+        """Add a tick's load to the past, once it has decided: ranks are among earlier costs."""
+        if load.stale or load.in_flight is None:
+            return
+        self.flights.add(now_us, load.in_flight)
+        if load.rate_per_s is not None:
+            self._overlaps.add(now_us, load.in_flight, load.rate_per_s)
+
+    def follow_window(self, measured_s: float | None) -> None:
+        """Follow the measured merges, in steps: each new length makes the past costs anew."""
+        if measured_s and abs(measured_s / self.window_s - 1) > WINDOW_TOLERANCE:
+            self.window_s = measured_s
+            self._overlaps.resize(measured_s)
