@@ -79,6 +79,7 @@ class Wiring:
         counts_only = "count" in job.settings.roles and job.log is None
         self._hold = BinHold(time.monotonic) if counts_only else None
         self.deciding = True
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         prefix = job.settings.run.prefix
         self._topics = {
             topic: app.topic(topic.name(prefix), key_serializer="raw", value_serializer="raw")
@@ -98,23 +99,39 @@ class Wiring:
         async def agent(stream: Any) -> None:
             stream = stream.noack()
             async for event in stream.events():
-                message = event.message
-                value = event.value
-                outgoing = self.job.handle(Message(topic, message.partition, message.offset, value))
-                await self.send(outgoing)
-                self._handled[message.topic, message.partition] = message.offset
-                if self._hold is not None and topic is REQUESTS:
-                    counter = self.job.counters.get(message.partition)
-                    await self._hold.add(stream, event, counter)
-                else:
-                    await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
+                try:
+                    await self._take(topic, stream, event)
+                except Exception as error:
+                    # Faust would start the agent anew and leave this message out.
+                    self._fail(error)
+                    await asyncio.Event().wait()
 
         agent.__name__ = topic.kind
         return agent
 
+    def _fail(self, error: Exception) -> None:
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
+    async def _take(self, topic: Topic, stream: Any, event: Any) -> None:
+        message, value = event.message, event.value
+        outgoing = self.job.handle(Message(topic, message.partition, message.offset, value))
+        # A rebalance cancels agents: what this message gave rise to is sent all the same.
+        await asyncio.shield(self.send(outgoing))
+        self._handled[message.topic, message.partition] = message.offset
+        if self._hold is not None and topic is REQUESTS:
+            counter = self.job.counters.get(message.partition)
+            await self._hold.add(stream, event, counter)
+        else:
+            await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
+
     async def _tick(self) -> None:
-        if self.deciding:
+        if not self.deciding:
+            return
+        try:
             await self.send(self.job.tick())
+        except Exception as error:
+            self._fail(error)
 
     async def send(self, outgoing: Iterable[Outgoing]) -> None:
         """Send each of them as one message."""

@@ -144,12 +144,16 @@ class StreamProcess:
         app.finalize()
         await app.start()
         shipping = asyncio.create_task(shipper.run(committed))
-        waits = {
+        waits: list[asyncio.Future[Any]] = [
             asyncio.create_task(stopping.wait()),
             asyncio.create_task(app.wait_until_stopped()),
-        }
+        ]
         try:
-            await asyncio.wait({*waits, shipping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [*waits, shipping, wiring.failure], return_when=asyncio.FIRST_COMPLETED
+            )
+            if wiring.failure.done():
+                wiring.failure.result()
             if app.crash_reason is not None:
                 raise _explained(app.crash_reason)
             if not shipping.done():
@@ -158,8 +162,8 @@ class StreamProcess:
             committed.set()
             for wait in waits:
                 wait.cancel()
-            await asyncio.wait({shipping, asyncio.create_task(app.stop())}, timeout=STOP_TIMEOUT_S)
-        shipping.result()
+            await asyncio.wait([asyncio.create_task(app.stop())], timeout=STOP_TIMEOUT_S)
+        await shipping
         await shipper.ship()
 
     def _run_row(self) -> Run:
