@@ -50,9 +50,9 @@ def finish_s(requests: Requests, counting: Counting) -> Floats:
 
     Raises `InputError` when `in_service` is asked for and no end-to-end time is known.
     """
-    if counting == "arriving":
+    if counting == "arriving" or not len(requests):
         return requests.arrival_s
-    if requests.e2e_s is None or (len(requests) and np.isnan(requests.e2e_s).all()):
+    if requests.e2e_s is None or np.isnan(requests.e2e_s).all():
         msg = (
             "counting requests in service needs their end-to-end times, and none is known; "
             "use the arriving count, or a trace with durations"
