@@ -7,6 +7,7 @@ is forced before that: every schedule made here is one that the matched random c
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -88,7 +89,7 @@ class Contender:
                 return None
             self._finish(self._merge, seen)
         view = self._view(cell, seen)
-        if view.timing is None or view.timing.first_reachable_step > self._corridor.last_start:
+        if self._over(view):
             return None
         outcome = self._decider.decide(view)
         self._merge = self._placed(outcome, seen)
@@ -113,6 +114,12 @@ class Contender:
             costs=seen.outlook.costs,
             flights=seen.outlook.flights,
         )
+
+    def _over(self, view: View) -> bool:
+        """True when no command would be in time for this run, and none is needed to end it."""
+        run, timing = self._corridor, view.timing
+        late = timing is None or timing.first_reachable_step > run.last_start
+        return late and self._learner.last_merge_step + run.max_gap_cells >= run.cells
 
     def _step(self, step: int, at_us: int) -> Step:
         """The last step done: tokens come evenly, the target's within the fixed period."""
@@ -171,6 +178,7 @@ class Contender:
         return msgspec.structs.replace(settings, max_gap_steps=forced)
 
 
+@cache
 def open_starts(corridor: Corridor) -> npt.NDArray[np.bool_]:
     """[cells] where a merge may start so that its window and the rest of the run still fit.
 

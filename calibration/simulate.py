@@ -7,6 +7,8 @@ run without merges, the same for all policies, so the signals are made once and 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -75,8 +77,8 @@ def simulate(
     entrants: Sequence[Entrant],
     *,
     cell_s: float = CELL_S,
-) -> list[dict[str, list[Merge]]]:
-    """The merges of every policy in every segment: by segment, then by the entrant's name.
+) -> Iterator[dict[str, list[Merge]]]:
+    """The merges of every policy by its name, one segment after another.
 
     Args:
         requests: served without merges, every `e2e_s` known; times count from cell 0.
@@ -86,11 +88,20 @@ def simulate(
             the first one's.
         cell_s: length of a cell in seconds.
     """
-    placed: list[dict[str, list[Merge]]] = [{e.name: [] for e in entrants} for _ in segments]
-    for decided in decide(observed_bins(requests), segments, entrants, cell_s=cell_s):
-        if decided.merge is not None:
-            placed[decided.segment][decided.entrant].append(decided.merge)
-    return placed
+    decisions = groupby(
+        decide(observed_bins(requests), segments, entrants, cell_s=cell_s),
+        key=attrgetter("segment"),
+    )
+    waiting = next(decisions, None)
+    for number in range(len(segments)):
+        placed: dict[str, list[Merge]] = {entrant.name: [] for entrant in entrants}
+        # A run too short for any decision has none.
+        if waiting is not None and waiting[0] == number:
+            for decided in waiting[1]:
+                if decided.merge is not None:
+                    placed[decided.entrant].append(decided.merge)
+            waiting = next(decisions, None)
+        yield placed
 
 
 def decide(
