@@ -1,68 +1,96 @@
-"""A closed-loop client's batches, one after another, for many schedules of merges at once."""
+"""A closed-loop client's batches, one after another, under one schedule of merges or many."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibration.serving.concurrency import Concurrency
+from calibration.placement.compiled import compiled
+from calibration.serving.concurrency import Concurrency, Counts
 from calibration.serving.contract import Floats
 
+Times = tuple[float, float, float, float]
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batches:
-    """The batches of each run: [runs, batches], with size 0 where a run had fewer.
+# A batch due as a piece begins may come a rounding early. Traces are whole microseconds.
+EARLY_S = 5e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client: how many requests at a time, for how long, and what a batch takes.
 
     Attributes:
-        start_s: when the batch started.
-        size: requests in it.
-        slowed: whether it started inside a window.
+        concurrency: size of its batches over time.
+        duration_s: batches that start within [0, duration_s) count.
+        batch_s: a batch's time.
+        slowed_batch_s: its time when it starts inside a window.
     """
 
-    start_s: Floats
-    size: NDArray[np.int64]
-    slowed: NDArray[np.bool_]
+    concurrency: Concurrency
+    duration_s: float
+    batch_s: float
+    slowed_batch_s: float
 
-
-def run_batches(
-    concurrency: Concurrency,
-    duration_s: float,
-    starts_s: Floats,
-    window_s: float,
-    batch_s: float,
-    slowed_batch_s: float,
-) -> Batches:
-    """Run the client through each row of `starts_s` [runs, merges], rising along a row.
-
-    A batch takes `batch_s`, or `slowed_batch_s` when it starts inside a window; the next starts
-    as it ends. Batches that start within [0, duration_s) count. All runs advance together, a
-    batch at a time: the number of numpy calls does not grow with the number of runs.
-    """
-    runs, merges = starts_s.shape
-    padded = np.concatenate([starts_s, np.full((runs, 1), np.inf)], axis=1)
-    row, upcoming = np.arange(runs), np.zeros(runs, dtype=np.int64)
-    now = concurrency.wakes(np.zeros(runs))
-    steps: list[tuple[Floats, NDArray[np.int64], NDArray[np.bool_]]] = []
-    while (now < duration_s).any():
-        live = now < duration_s
-        while (over := padded[row, upcoming] + window_s <= now).any():
-            upcoming = np.minimum(upcoming + over, merges)
-            if (upcoming[over] == merges).all():
-                break
-        slowed = live & (padded[row, upcoming] <= now)
-        safe = np.where(live, now, 0.0)
-        steps.append((now, np.where(live, concurrency.at(safe), 0), slowed))
-        ended = safe + np.where(slowed, slowed_batch_s, batch_s)
-        now = np.where(live, concurrency.wakes(ended), np.inf)
-    return _stacked(steps, runs)
-
-
-def _stacked(
-    steps: list[tuple[Floats, NDArray[np.int64], NDArray[np.bool_]]], runs: int
-) -> Batches:
-    if not steps:
-        return Batches(
-            np.empty((runs, 0)), np.empty((runs, 0), np.int64), np.empty((runs, 0), np.bool_)
+    def batches(self, starts_s: Floats, window_s: float) -> tuple[Floats, Counts, Counts]:
+        """Start, piece of the concurrency and slowed (0 or 1) of each batch, in order."""
+        start, piece, slowed = _room(self.duration_s, self.batch_s)
+        pieces = self.concurrency
+        made = _run(
+            pieces.from_s, pieces.size, self._times(window_s), starts_s, start, piece, slowed
         )
-    start, size, slowed = (np.stack(part, axis=1) for part in zip(*steps, strict=True))
-    return Batches(start, size, slowed)
+        return start[:made], piece[:made], slowed[:made]
+
+    def totals(self, starts_s: Floats, window_s: float) -> tuple[Counts, Counts]:
+        """Requests sent, and those in slowed batches, under each row of [runs, merges]."""
+        pieces, rows = self.concurrency, np.ascontiguousarray(starts_s)
+        return _totals(pieces.from_s, pieces.size, self._times(window_s), rows)
+
+    def _times(self, window_s: float) -> Times:
+        return self.duration_s, self.batch_s, self.slowed_batch_s, window_s
+
+
+@compiled
+def _room(duration_s: float, batch_s: float) -> tuple[Floats, Counts, Counts]:
+    """Arrays that hold the most batches a run can have."""
+    most = int(duration_s / batch_s) + 2
+    return np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+
+
+@compiled
+def _run(
+    from_s: Floats,
+    size: Counts,
+    times: Times,
+    starts_s: Floats,
+    start: Floats,
+    piece: Counts,
+    slowed: Counts,
+) -> int:
+    """Fill the last three with the run's batches; returns how many there were."""
+    duration_s, batch_s, slowed_batch_s, window_s = times
+    now, at, upcoming, made = 0.0, 0, 0, 0
+    while now < duration_s:
+        while at + 1 < len(from_s) and from_s[at + 1] <= now + EARLY_S:
+            at += 1
+        if size[at] == 0:
+            now = from_s[at + 1] if at + 1 < len(from_s) else duration_s
+            continue
+        while upcoming < len(starts_s) and starts_s[upcoming] + window_s <= now:
+            upcoming += 1
+        slow = upcoming < len(starts_s) and starts_s[upcoming] <= now
+        start[made], piece[made], slowed[made] = now, at, 1 if slow else 0
+        made += 1
+        now += slowed_batch_s if slow else batch_s
+    return made
+
+
+@compiled
+def _totals(from_s: Floats, size: Counts, times: Times, starts_s: Floats) -> tuple[Counts, Counts]:
+    runs = len(starts_s)
+    sent, late = np.zeros(runs, dtype=np.int64), np.zeros(runs, dtype=np.int64)
+    start, piece, slowed = _room(times[0], times[1])
+    for r in range(runs):
+        made = _run(from_s, size, times, starts_s[r], start, piece, slowed)
+        for k in range(made):
+            sent[r] += size[piece[k]]
+            late[r] += size[piece[k]] * slowed[k]
+    return sent, late

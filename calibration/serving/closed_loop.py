@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibration.serving.batches import Batches, run_batches
-from calibration.serving.concurrency import BurstSchedule, Concurrency, Recorded
+from calibration.serving.batches import Client
+from calibration.serving.concurrency import BurstSchedule, recorded
 from calibration.serving.contract import Floats, Requests, Served, Windows
 from slackwater.errors import InputError
 
-RUNS_AT_ONCE = 1000
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,8 @@ class ClosedLoop:
         With a schedule the requests given say only how long the run is and which sidecars there
         are; the `request` index of what was sent is then -1.
         """
-        parts = [self._client(requests, own, windows) for own in requests.by_sidecar()]
-        request, arrival_s, slowed = (
-            np.concatenate([part[k] for part in parts]) if parts else np.empty(0) for k in range(3)
-        )
+        parts = [self._sent(requests, own, windows) for own in requests.by_sidecar()]
+        request, arrival_s, slowed = (np.concatenate([part[k] for part in parts]) for k in range(3))
         order = np.lexsort((request, arrival_s))
         harmed = slowed[order].astype(np.bool_)
         return Served(
@@ -60,28 +59,27 @@ class ClosedLoop:
             harmed=harmed,
         )
 
-    def _client(
-        self, requests: Requests, own: np.ndarray, windows: Windows
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        recorded = Recorded(requests.arrival_s[own], requests.duration_s, self.batch_s)
-        made = self._run(
-            self.schedule or recorded,
-            requests.duration_s,
-            windows.starts_s[None, :],
-            windows.window_s,
-        )
-        size = made.size[0]
-        within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-        sent = np.repeat(recorded.first_request(made.start_s[0]), size) + within
-        request = np.full(len(sent), -1) if self.schedule else own[sent]
-        return request, np.repeat(made.start_s[0], size), np.repeat(made.slowed[0], size)
+    def _sent(
+        self, requests: Requests, own: Indices, windows: Windows
+    ) -> tuple[Indices, Floats, Indices]:
+        """Index (-1 by schedule), time and slowed of each request that one client sent."""
+        client = self._client(requests, own)
+        start_s, piece, slowed = client.batches(windows.starts_s, windows.window_s)
+        size = client.concurrency.size
+        each = size[piece]
+        within = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
+        request = np.full(len(within), -1)
+        if self.schedule is None:
+            request = own[np.repeat((np.cumsum(size) - size)[piece], each) + within]
+        return request, np.repeat(start_s, each), np.repeat(slowed, each)
 
-    def _run(
-        self, concurrency: Concurrency, duration_s: float, starts_s: Floats, window_s: float
-    ) -> Batches:
-        return run_batches(
-            concurrency, duration_s, starts_s, window_s, self.batch_s, self.slowed_batch_s
+    def _client(self, requests: Requests, own: Indices) -> Client:
+        concurrency = (
+            recorded(requests.arrival_s[own], requests.duration_s, self.batch_s)
+            if self.schedule is None
+            else self.schedule.over(requests.duration_s)
         )
+        return Client(concurrency, requests.duration_s, self.batch_s, self.slowed_batch_s)
 
     def violation_rates(
         self, requests: Requests, starts_s: Floats, window_s: float, slo_s: float
@@ -90,17 +88,11 @@ class ClosedLoop:
 
         The same figures as `serve` one row at a time; this is what an envelope is made with.
         """
-        clients: list[Concurrency] = [
-            self.schedule or Recorded(requests.arrival_s[own], requests.duration_s, self.batch_s)
-            for own in requests.by_sidecar()
-        ]
-        late = np.zeros(len(starts_s))
-        sent = np.zeros(len(starts_s))
-        for low in range(0, len(starts_s), RUNS_AT_ONCE):
-            rows = slice(low, low + RUNS_AT_ONCE)
-            for client in clients:
-                made = self._run(client, requests.duration_s, starts_s[rows], window_s)
-                slow = np.where(made.slowed, self.slowed_batch_s, self.batch_s) > slo_s
-                late[rows] += (made.size * slow).sum(axis=1)
-                sent[rows] += made.size.sum(axis=1)
-        return np.where(sent > 0, late / np.maximum(sent, 1.0), np.nan)
+        sent = np.zeros(len(starts_s), dtype=np.int64)
+        slowed = np.zeros(len(starts_s), dtype=np.int64)
+        for own in requests.by_sidecar():
+            more, slower = self._client(requests, own).totals(starts_s, window_s)
+            sent += more
+            slowed += slower
+        late = slowed * (self.slowed_batch_s > slo_s) + (sent - slowed) * (self.batch_s > slo_s)
+        return np.where(sent > 0, late / np.maximum(sent, 1), np.nan)

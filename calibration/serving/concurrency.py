@@ -1,7 +1,6 @@
 """How many requests a closed-loop client keeps going, over time: by schedule or as recorded."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +11,17 @@ from slackwater.errors import InputError
 Counts = NDArray[np.int64]
 
 
-class Concurrency(Protocol):
-    """The size of the batch that a client starts at a time, and when it starts again if idle."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Concurrency:
+    """The size of the batch that a client starts at a time, as a staircase.
 
-    def at(self, time_s: Floats) -> Counts:
-        """Requests in a batch that starts at each of these times; 0 where the client is idle."""
+    Attributes:
+        from_s: [pieces] when each piece begins, rising, the first at 0.
+        size: [pieces] requests in a batch that starts in it; 0 where the client is idle.
+    """
 
-    def wakes(self, time_s: Floats) -> Floats:
-        """The first time from each of these on at which the client is not idle; inf if never."""
+    from_s: Floats
+    size: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,52 +50,25 @@ class BurstSchedule:
             )
             raise InputError(msg)
 
-    def at(self, time_s: Floats) -> Counts:
-        """Requests in a batch that starts at each of these times."""
-        within = np.mod(time_s - self.phase_s, self.period_s) < self.burst_s
-        return np.where(within, self.busy, self.quiet).astype(np.int64)
+    def over(self, duration_s: float) -> Concurrency:
+        """The schedule from 0 to `duration_s`."""
+        bursts = np.arange(-1.0, np.ceil(duration_s / self.period_s) + 1)
+        begins = self.phase_s % self.period_s + bursts * self.period_s
+        edges = np.unique(np.concatenate(([0.0, duration_s], begins, begins + self.burst_s)))
+        edges = edges[(edges >= 0) & (edges <= duration_s)]
+        middle = (edges[:-1] + edges[1:]) / 2
+        within = np.mod(middle - self.phase_s, self.period_s) < self.burst_s
+        return Concurrency(edges[:-1], np.where(within, self.busy, self.quiet).astype(np.int64))
 
-    def wakes(self, time_s: Floats) -> Floats:
-        """A scheduled client is never idle."""
-        return time_s
 
-
-class Recorded:
+def recorded(arrival_s: Floats, duration_s: float, batch_s: float) -> Concurrency:
     """The batches that would have sent a recorded load: one each `batch_s`, of what arrived in it.
 
-    Without merges the client sends every recorded request. Held up by a slow batch it passes over
-    those of the time it lost, as a closed loop does.
-
-    Args:
-        arrival_s: [n] arrivals in order.
-        duration_s: length of the run.
-        batch_s: time of a batch without merges.
+    Without merges the client sends every recorded request, one batch a piece. Held up by a slow
+    batch it passes over those of the time it lost, as a closed loop does. Piece k holds the
+    requests from sum(size[:k]) on, in order of arrival.
     """
-
-    def __init__(self, arrival_s: Floats, duration_s: float, batch_s: float) -> None:
-        self._batch_s = batch_s
-        cells = int(np.ceil(duration_s / batch_s)) + 1
-        self._size = np.bincount((arrival_s // batch_s).astype(np.int64), minlength=cells)
-        self._first = np.concatenate(([0], np.cumsum(self._size)))
-        busy = np.where(self._size > 0, np.arange(len(self._size)), len(self._size))
-        self._next = np.minimum.accumulate(busy[::-1])[::-1]
-
-    def _cell(self, time_s: Floats) -> Counts:
-        # Batch n starts at n * batch_s less what rounding took: that is still cell n.
-        cell = np.floor(time_s / self._batch_s + 1e-9)
-        return np.minimum(cell, len(self._size) - 1).astype(np.int64)
-
-    def at(self, time_s: Floats) -> Counts:
-        """Requests recorded in the batch that each of these times lies in."""
-        return np.asarray(self._size[self._cell(time_s)], dtype=np.int64)
-
-    def wakes(self, time_s: Floats) -> Floats:
-        """The start of the next recorded batch, or the time itself when one is due."""
-        cell = self._cell(time_s)
-        found = self._next[cell]
-        later = np.where(found < len(self._size), found * self._batch_s, np.inf)
-        return np.where(found == cell, time_s, later)
-
-    def first_request(self, time_s: Floats) -> Counts:
-        """Index of the first recorded request of the batch that each of these times lies in."""
-        return np.asarray(self._first[self._cell(time_s)], dtype=np.int64)
+    pieces = int(np.ceil(duration_s / batch_s)) + 1
+    size = np.bincount((arrival_s // batch_s).astype(np.int64), minlength=pieces)
+    from_s = np.arange(len(size), dtype=np.float64) * batch_s
+    return Concurrency(np.asarray(from_s, dtype=np.float64), size.astype(np.int64))

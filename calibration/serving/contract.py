@@ -43,10 +43,10 @@ class Requests:
 
     def by_sidecar(self) -> list[NDArray[np.int64]]:
         """Indices of the requests of each sidecar, in order of arrival; sidecars sorted by name."""
-        if self.sidecar is None:
+        if self.sidecar is None or not len(self):
             return [np.arange(len(self), dtype=np.int64)]
         _, code = np.unique(self.sidecar, return_inverse=True)
-        return [np.flatnonzero(code == k) for k in range(int(code.max(initial=-1)) + 1)]
+        return [np.flatnonzero(code == k) for k in range(int(code.max()) + 1)]
 
 
 def requests_of(

@@ -61,7 +61,7 @@ def test_all_of_a_batch_share_its_latency_and_its_size_follows_the_schedule() ->
 
 def test_many_schedules_at_once_give_what_one_at_a_time_does() -> None:
     rng = np.random.default_rng(3)
-    starts = CELL_S * grid("arriving").draw(BUDGET, 20, rng)
+    starts = CELL_S * grid("arriving").draw(BUDGET, 10, rng)
     arrivals = np.sort(rng.uniform(0, DURATION_S, 3000))
     recorded = requests_of(arrivals, DURATION_S, sidecar=rng.integers(0, 2, 3000))
     for model, requests in ((BURSTY, EMPTY), (ClosedLoop(), recorded)):

@@ -117,7 +117,7 @@ def test_violation_rate_counts_above_the_slo(model: ServingModel) -> None:
 
 
 def test_a_run_in_which_nothing_was_sent_has_no_rate(model: ServingModel) -> None:
-    nothing, windows = requests_of([], DURATION_S), windows_of([20.0], WINDOW_S)
+    nothing, windows = requests_of([], DURATION_S, sidecar=[]), windows_of([20.0], WINDOW_S)
     served = model.serve(nothing, windows)
     scheduled = getattr(model, "schedule", None) is not None  # it sends whatever was recorded
     assert (len(served.request) > 0) == scheduled
