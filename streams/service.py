@@ -133,6 +133,7 @@ class StreamProcess:
         offsets = starting_offsets(
             run, read_topics(self.settings), log.stored_offsets(), self.settings.offset_reset
         )
+        log.start_at(offsets)
         place_group(run, group_id, offsets)
         return group_id
 

@@ -70,6 +70,17 @@ class RunLog:
         """For each (topic, partition) of this run, the first offset that is not in the log."""
         return self._buffer.stored
 
+    def start_at(self, offsets: Offsets) -> None:
+        """Store where a new run starts to read; a partition that has an offset keeps it.
+
+        A process that is killed before its first commit then starts there again, not at what the
+        end of the topic has become.
+        """
+        new = {s: o for s, o in offsets.items() if s not in self._buffer.stored}
+        if new:
+            self._store.transaction(lambda: self._store.set_offsets(self.run_id, new))
+            self._buffer.done(new)
+
     def append(
         self,
         events: Sequence[Event],

@@ -1,0 +1,20 @@
+from pathlib import Path
+
+from slackwater.events import Heartbeat
+from streams.runlog import RunLog
+
+TOPIC = "slackwater.learners"
+
+
+def test_new_run_remembers_where_it_started_and_an_old_one_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "run.duckdb"
+    beat = Heartbeat(run_id="live", at_us=1_750_000_000_000_000, learner="a")
+    with RunLog(path) as log:
+        log.start_at({(TOPIC, 0): 0, (TOPIC, 1): 7})
+    with RunLog(path) as log:
+        assert log.stored_offsets() == {(TOPIC, 0): 0, (TOPIC, 1): 7}
+        assert not log.append([beat], topic=TOPIC, partition=1, offset=6)
+        assert log.append([beat], topic=TOPIC, partition=1, offset=7)
+        log.commit()
+        log.start_at({(TOPIC, 0): 99, (TOPIC, 1): 99, (TOPIC, 2): 5})
+        assert log.stored_offsets() == {(TOPIC, 0): 0, (TOPIC, 1): 8, (TOPIC, 2): 5}
