@@ -1,6 +1,6 @@
 """Grid: the one object through which the protocol asks about placement."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +144,7 @@ class Grid:
                 f"within 0 to {self.last_start}"
             )
             raise InputError(msg)
-        total = np.zeros_like(self.costs_per_start, shape=schedules.shape[:-1])
+        total: npt.NDArray[Any] = np.zeros(schedules.shape[:-1], self.costs_per_start.dtype)
         for merge in range(schedules.shape[-1]):
             np.add(total, self.costs_per_start[schedules[..., merge]], out=total)
         return total
