@@ -45,7 +45,8 @@ def phase_lock(counts: ArrayLike, cell_s: float) -> PhaseLock:
     """Check runs [runs, cells] of arrivals per cell for a locked phase.
 
     Simulated: constant load shows a period in under 1% of sets of runs, and is then not refused;
-    runs of a periodic load at random phases are refused in 1% of sets of 6, 0.1% of 8. Raises `InputError` for runs of under 32 cells.
+    runs of a periodic load at random phases are refused in 1% of sets of 6, 0.1% of 8. Raises
+    `InputError` for runs of under 32 cells.
     """
     table = np.asarray(counts, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 32:

@@ -106,6 +106,16 @@ def test_bursts_of_three_times_the_rate_are_seen_in_eight_runs() -> None:
 
 
 @pytest.mark.timeout(300)
+def test_bursts_yield_no_gain_for_random_placement() -> None:
+    rng = np.random.default_rng(23)
+    draws, wrong, experiments = schedules(rng), 0, 600
+    for _ in range(experiments):
+        evidence = experiment(bursts(rng, RUNS), rng, draws)["random"]
+        wrong += bool(claims(judge({"random": evidence}, LOAD, SPREAD, None)))
+    assert 0 < wrong / experiments <= 0.05 + 3 * (0.05 * 0.95 / experiments) ** 0.5
+
+
+@pytest.mark.timeout(300)
 def test_fixed_period_on_segments_of_one_periodic_trace_is_not_claimed() -> None:
     rng = np.random.default_rng(22)
     draws, wrong, unchecked = schedules(rng), 0, 0
