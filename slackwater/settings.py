@@ -46,7 +46,10 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         values = {k: given.get(k) or env.get(v) for k, v in names.items()}
         found = {k: v for k, v in values.items() if v}
         if "bootstrap" not in found:
-            msg = f"no Kafka broker is named; give --kafka HOST:PORT or set {BOOTSTRAP_ENV}"
+            msg = (
+                f"no Kafka broker is named; set {BOOTSTRAP_ENV}=HOST:PORT, or give --kafka "
+                'HOST:PORT to a command, RunSettings.from_env(bootstrap="HOST:PORT") in a program'
+            )
             raise InputError(msg)
         return cls(**{**found, "bootstrap": check_bootstrap(found["bootstrap"])})
 

@@ -12,8 +12,9 @@ import msgspec
 
 from slackwater.attach.guard import never_raises
 from slackwater.attach.link import Link
-from slackwater.attach.orders import Corridor, MergeOrder
+from slackwater.attach.orders import H_MAX, Corridor, MergeOrder
 from slackwater.attach.outbox import Outbox
+from slackwater.attach.pace import Pace
 from slackwater.attach.protocol import Await, Protocol
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
@@ -38,8 +39,15 @@ REASON_CHARS = 200
 class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What an attachment did, in events and commands.
 
-    `dropped` events were pushed out of a full queue, or not acknowledged by the end. `skipped`
-    counts merges by the first word of the reason, `ignored` the commands that were not answered.
+    Attributes:
+        connected: True while the broker answers.
+        acked: events that the broker has.
+        dropped: events pushed out of a full queue, or not acknowledged by the end.
+        errors: faults inside the attachment; 0 unless it has a bug or a call had bad arguments.
+        accepted: commands promised to.
+        skipped: merges refused or given up, by the first word of the reason.
+        ignored: commands not answered and peers' reports not heeded, by why: `foreign_run`,
+            `foreign_group`, `duplicate`.
     """
 
     connected: bool
@@ -107,7 +115,11 @@ class Attachment:
         self._outbox = Outbox(clock, queue_events)
         self._protocol = Protocol(learner, participants, corridor, self._say)
         self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
+        self._participants = frozenset(participants)
+        self._pace = Pace()
         self._tokens_since_merge = 0
+        self._commanded = False
+        self._told: set[str] = set()
         self.errors = 0
         self._accepted = 0
         self._skipped: Counter[str] = Counter()
@@ -143,9 +155,10 @@ class Attachment:
 
         Args:
             step: the learner's own counter, 1 for its first step.
-            loss: training loss of this step.
-            tokens: tokens of this step.
-            step_time_s: seconds of event time.
+            loss: training loss of this step, None when unknown.
+            tokens: tokens of this step, of this learner.
+            step_time_s: seconds of event time the step took; measured when not given, from the
+                end of the last report or merge.
             update_norm: norm of the step's change of the weights.
             network_pressure: 0 to 1; like all of these None when unknown.
             checkpoint_pressure: 0 to 1.
@@ -154,6 +167,8 @@ class Attachment:
         with self._changed:
             now_us = self._outbox.stamp_us()
             self._tokens_since_merge += tokens
+            if step_time_s is None:
+                step_time_s = self._pace.seconds(step, now_us)
             self._outbox.put(
                 LEARNERS,
                 Step(
@@ -174,7 +189,13 @@ class Attachment:
                 ),
             )
             found = self._protocol.at_step(step, now_us)
-            return self._await_promises(step) if isinstance(found, Await) else found
+            order = self._await_promises(step) if isinstance(found, Await) else found
+            if order is None:
+                self._pace.resume(step, self._clock.now_us())
+            else:
+                self._pace.pause()
+                self._say_uncommanded(order)
+            return order
 
     @never_raises
     def started(self, order: MergeOrder) -> None:
@@ -205,6 +226,7 @@ class Attachment:
         reason = f"{order.reason}; {note}" if note else order.reason
         with self._changed:
             self._protocol.finished(order)
+            self._pace.resume(order.step, self._clock.now_us())
             self._tokens_since_merge = 0
             self._outbox.put(
                 MERGES,
@@ -225,6 +247,7 @@ class Attachment:
         """The merge was not done; the first word of `reason`, up to a colon, is what is counted."""
         with self._changed:
             self._protocol.skipped(order, reason)
+            self._pace.resume(order.step, self._clock.now_us())
 
     def withdrawn(self, order: MergeOrder) -> str | None:
         """Why a peer has said that it will not come after all, None while all stand by it."""
@@ -271,10 +294,12 @@ class Attachment:
         ignored = self._why_ignored(event)
         with self._changed:
             if ignored is not None:
-                if topic is COMMANDS:
-                    self._note_ignored(ignored, event)
+                # Of merges only the own peers' matter; others' are their own affair.
+                if topic is COMMANDS or event.learner in self._participants:
+                    self._note_ignored(ignored, topic, event)
                 return
             if isinstance(event, MergeCommand):
+                self._commanded = True
                 if not self._protocol.command(event, self._clock.now_us()):
                     self._ignored["duplicate"] += 1
             elif isinstance(event, Pause | Resume):
@@ -289,11 +314,28 @@ class Attachment:
             return "foreign_group"
         return None if event.run_id == self._run_id else "foreign_run"
 
-    def _note_ignored(self, why: str, event: Any) -> None:
+    def _note_ignored(self, why: str, topic: Topic, event: Any) -> None:
         self._ignored[why] += 1
-        if self._ignored[why] == 1:
-            what = "commands of run %s, group %s are not for run %s, group %s; ignored"
-            self._log.warning(what, event.run_id, event.group, self._run_id, self._group)
+        what = "commands" if topic is COMMANDS else f"merge reports of {event.learner}"
+        self._warn_once(
+            f"{why} {topic.kind}",
+            "%s of run %s, group %s are not for run %s, group %s; ignored",
+            *(what, event.run_id, event.group, self._run_id, self._group),
+        )
+
+    def _say_uncommanded(self, order: MergeOrder) -> None:
+        if order.forced and not self._commanded:
+            self._warn_once(
+                H_MAX,
+                "%s: H_max forces the merge at step %d; no command has come for run %s, group %s. "
+                "Does slackwater stream run with the same broker, topic prefix, run and group?",
+                *(self._learner, order.step, self._run_id, self._group),
+            )
+
+    def _warn_once(self, what: str, text: str, *values: object) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._log.warning(text, *values)
 
     def _say(self, phase: str, merge_id: str, step: int, reason: str) -> None:
         kind = Accepted if phase == "accepted" else Skipped

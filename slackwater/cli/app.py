@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
+from slackwater.cli.broker import broker
 from slackwater.cli.doctor import doctor
+from slackwater.cli.evaluate import evaluate
 from slackwater.cli.replay import replay
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
@@ -45,3 +47,5 @@ app.command("testbed")(run_everything)
 app.command()(doctor)
 app.command()(sql)
 app.command()(trainer)
+app.command()(broker)
+app.command()(evaluate)
