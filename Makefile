@@ -8,7 +8,7 @@ QUICK := not slow and not vllm and not browser
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow lint format testbed bench-pipeline bench-placement schema lock clean
+.PHONY: help setup test test-slow lint format testbed bench-pipeline bench-placement bench-evaluate schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -48,6 +48,9 @@ bench-pipeline: $(READY) ## requests/s from the producer to the run log
 
 bench-placement: $(READY) ## exact draws and optimum, 600 s and 24 h, beside slower peers
 	$(BIN)/python -m bench.placement $(ARGS)
+
+bench-evaluate: $(READY) ## seconds to evaluate 12 policies on 5 hours of traffic
+	$(BIN)/python -m bench.evaluate $(ARGS)
 
 schema: $(READY) ## write docs/schema from the event types
 	$(BIN)/slackwater schema --write docs/schema

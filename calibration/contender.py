@@ -23,6 +23,7 @@ from controller.signals import Load
 from controller.view import View, cost_of, timing_of
 from slackwater.events import Finished, Step
 
+TOKENS_PER_STEP = 1000
 LEARNER = "learner-0"
 RUN_ID = "simulated"
 LEFT_TO_LEARNERS = "h_max_left_to_learners"
@@ -122,17 +123,19 @@ class Contender:
         return late and self._learner.last_merge_step + run.max_gap_cells >= run.cells
 
     def _step(self, step: int, at_us: int) -> Step:
-        """The last step done: tokens come evenly, the target's within the fixed period."""
+        """The last step done; tokens come evenly, the score's scale of them in a fixed period."""
         settings = self._settings
+        per_step = settings.weights.tokens_scale / settings.fixed_steps
         since = step - self._learner.last_merge_step
         return Step(
             run_id=RUN_ID,
             at_us=at_us,
             learner=LEARNER,
             step=step,
+            tokens=round(per_step),
             step_time_s=settings.tick_s,
             steps_since_merge=since,
-            tokens_since_merge=round(since * settings.tokens_target / settings.fixed_steps),
+            tokens_since_merge=round(since * per_step),
         )
 
     def _placed(self, outcome: Outcome, seen: Seen) -> Merge | None:

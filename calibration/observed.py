@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.serving.contract import Requests
+from slackwater.clock import US_PER_S
 from slackwater.events import BinRow
 
-US_PER_S = 1_000_000
 BIN_S = 0.25
 # Live sidecars send a load sample so often (event time).
 SAMPLE_PERIOD_US = 100_000

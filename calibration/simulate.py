@@ -19,7 +19,7 @@ from calibration.serving.contract import Requests
 from controller.decider import Outcome
 from controller.outlook import Outlook
 from controller.settings import ControllerSettings
-from controller.view import US_PER_S
+from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
 from slackwater.events import BinRow
 

@@ -8,7 +8,17 @@ INTERRUPTED = 130
 # What the distribution slackwater-server brings, by itself or as its dependencies.
 SERVER_MODULES = {
     *("calibration", "controller", "replay_producer", "sql", "streams", "trainer"),
-    *("aiokafka", "duckdb", "faust", "numpy", "prometheus_client", "psutil", "pyarrow", "torch"),
+    *(
+        "aiokafka",
+        "duckdb",
+        "faust",
+        "numba",
+        "numpy",
+        "prometheus_client",
+        "psutil",
+        "pyarrow",
+        "torch",
+    ),
 }
 
 

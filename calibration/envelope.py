@@ -1,0 +1,75 @@
+"""The matched random envelope of a run for each budget: made once, whoever shares it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibration.placement import Grid
+from calibration.protocol import Protocol
+
+LOW_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Envelope:
+    """Random schedules of one budget, and the oracles beside them; costs in requests.
+
+    Attributes:
+        mean: exact mean of the uniform law.
+        sd: its exact standard deviation.
+        costs: [draws] costs of drawn schedules, ascending order not implied.
+        p05: their 5th percentile.
+        oracle_exact: least cost.
+        oracle_greedy: cost of the greedy re-selection.
+    """
+
+    mean: float
+    sd: float
+    costs: npt.NDArray[np.float64]
+    p05: float
+    oracle_exact: float
+    oracle_greedy: float
+
+    def percentile(self, cost: float) -> float:
+        """Share of drawn schedules that cost less, those that cost the same by half: 0 to 100."""
+        below = np.count_nonzero(self.costs < cost)
+        same = np.count_nonzero(self.costs == cost)
+        return 100 * (below + 0.5 * same) / len(self.costs)
+
+
+class Envelopes:
+    """The envelopes of one run by budget.
+
+    Args:
+        grid: the run's costs and corridor.
+        protocol: number of draws and seed.
+        run: number of the run; with the budget and the seed it seeds the draws, so that they
+            do not depend on which policies were entered.
+    """
+
+    def __init__(self, grid: Grid, protocol: Protocol, run: int) -> None:
+        self._grid = grid
+        self._protocol = protocol
+        self._run = run
+        self._made: dict[int, Envelope] = {}
+
+    def of(self, budget: int) -> Envelope:
+        """The envelope of schedules with so many merges."""
+        if budget not in self._made:
+            self._made[budget] = self._make(budget)
+        return self._made[budget]
+
+    def _make(self, budget: int) -> Envelope:
+        rng = np.random.default_rng([self._protocol.seed, self._run, budget])
+        drawn = self._grid.draw(budget, self._protocol.draws, rng)
+        costs = np.asarray(self._grid.costs(drawn), dtype=np.float64)
+        mean, variance = self._grid.moments(budget)
+        return Envelope(
+            mean=float(mean),
+            sd=float(np.sqrt(max(0.0, variance))),
+            costs=costs,
+            p05=float(np.quantile(costs, LOW_SHARE)),
+            oracle_exact=float(self._grid.optimum(budget)[0]),
+            oracle_greedy=float(self._grid.greedy(budget)[0]),
+        )

@@ -1,0 +1,66 @@
+"""What an evaluation says of each run and policy: one set of figures for all outputs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy in one run, beside matched random schedules of the same budget.
+
+    Costs are requests that the windows harm, in the serving model's sense, summed over windows.
+
+    Attributes:
+        run: name of the run, the same for every policy on the same load.
+        trace: name of the trace or regime's run that it was cut from.
+        segment: number of the stretch of that trace, from 0.
+        requests: how many arrived in the run.
+        policy: name of the policy.
+        budget: how many merges the policy made.
+        cost: of the policy's schedule.
+        random_mean: mean cost of matched random schedules, exact.
+        random_sd: their standard deviation, exact.
+        random_p05: 5th percentile of the drawn ones.
+        percentile: share of the drawn schedules that cost less, ties by half, 0 to 100.
+        oracle_exact: least cost of any schedule of this budget.
+        oracle_greedy: cost of the greedy re-selection.
+        gain: (random_mean - cost) / random_mean; None where the mean is 0.
+        gain_pp: random_mean - cost in percentage points of the run's requests.
+        capture: the gain over the exact oracle's; None where that is 0.
+        excess_pp: violation rate minus that without merges, percentage points; None if unknown.
+        forecast_error: mean absolute difference of forecast and cost at the starts, requests a
+            window; None where the model counts otherwise than the forecast or none is known.
+        forecast_bias: mean difference, forecast minus cost.
+        jain_sidecars: Jain's index of the sidecars' harm rates; None without harm or with one.
+        jain_tenants: the same over tenants.
+        starts_s: when the windows open, seconds from the run's start.
+        reasons: why each merge was made.
+    """
+
+    run: str
+    trace: str
+    segment: int
+    requests: int
+    policy: str
+    budget: int
+    cost: float
+    random_mean: float
+    random_sd: float
+    random_p05: float
+    percentile: float
+    oracle_exact: float
+    oracle_greedy: float
+    gain: float | None
+    gain_pp: float
+    capture: float | None
+    excess_pp: float | None
+    forecast_error: float | None
+    forecast_bias: float | None
+    jain_sidecars: float | None
+    jain_tenants: float | None
+    starts_s: tuple[float, ...]
+    reasons: tuple[str, ...]
+
+
+def share(part: float, whole: float) -> float | None:
+    """`part / whole`; None where the whole is not above 0 and the share means nothing."""
+    return part / whole if whole > 0 else None

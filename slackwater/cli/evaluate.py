@@ -1,0 +1,160 @@
+"""`slackwater evaluate`: what placement was worth, for each policy, on traces or regimes."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slackwater.errors import InputError, SlackwaterError
+
+DEFAULT_RUNS = 8
+
+
+def evaluate(
+    trace: Annotated[
+        list[Path] | None, typer.Argument(help="Trace files, cut into runs of --segment seconds.")
+    ] = None,
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Generate runs of a regime instead: ordinary, high_pressure, constant, bursty or "
+            "aperiodic. May be given several times.",
+        ),
+    ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Policies to run: fixed_h, adaptive_tokens, adaptive_load, pressure_gate, "
+            "random_deferral, wa_diloco, wa_forecast, slack. Without it all.",
+        ),
+    ] = None,
+    claim: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="The one policy that a claim is about, named beforehand; the others are "
+            "corrected for how many there are. Without it all are.",
+        ),
+    ] = None,
+    window: Annotated[float, typer.Option(help="Length of a merge window, seconds.")] = 8.0,
+    min_gap: Annotated[
+        float, typer.Option(help="Least gap from one merge's start to the next, seconds.")
+    ] = 18.0,
+    max_gap: Annotated[float, typer.Option(help="Largest such gap, seconds.")] = 72.0,
+    segment: Annotated[float, typer.Option(help="Length of a run, seconds.")] = 600.0,
+    runs: Annotated[
+        int | None,
+        typer.Option(help=f"Independent runs of each regime ({DEFAULT_RUNS} without it)."),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(help="Matched random schedules drawn for each run and budget.")
+    ] = 10_000,
+    serving: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="What a window harms: overlap (requests that arrive or are in service in it), "
+            "arrivals (those that arrive in it), queue (those it makes later, by its backlog too) "
+            "or closed_loop (a batch client's).",
+        ),
+    ] = "overlap",
+    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every run's figures and the verdicts as JSON."),
+    ] = None,
+) -> None:
+    """Say whether placement was worth anything, or a policy only merged less often.
+
+    Each policy's cost is set beside that of random schedules with as many merges.
+    """
+    traces, regimes = tuple(trace or ()), tuple(regime or ())
+    _check(traces, regimes, runs, seed)
+    _check_writable(json)
+    from rich.console import Console
+
+    from slackwater.cli.evaluate_job import Evaluation, Job
+    from slackwater.cli.evaluate_output import print_group
+
+    evaluation = Evaluation(
+        Job(
+            traces=traces,
+            regimes=regimes,
+            policies=tuple(name.strip() for name in policies.split(",")) if policies else (),
+            claim=claim,
+            window_s=window,
+            min_gap_s=min_gap,
+            max_gap_s=max_gap,
+            segment_s=segment,
+            runs=DEFAULT_RUNS if runs is None else runs,
+            draws=draws,
+            serving=serving,
+            seed=seed,
+        )
+    )
+    with _progress(evaluation.total_runs) as advance:
+        groups = list(evaluation.groups(advance))
+    console = Console()
+    for group in groups:
+        print_group(group, claim, console)
+    if json is not None:
+        _write(json, evaluation.document(groups))
+
+
+def _check(traces: tuple[Path, ...], regimes: tuple[str, ...], runs: int | None, seed: int) -> None:
+    if bool(traces) == bool(regimes):
+        msg = "give trace files or --regime NAME, one of the two"
+        raise InputError(msg)
+    if traces and runs is not None:
+        msg = "--runs is for regimes; a trace gives as many runs as it has segments (--segment)"
+        raise InputError(msg)
+    if runs is not None and runs < 1:
+        msg = f"--runs is {runs}; it must be 1 or more, 6 or more for a claim"
+        raise InputError(msg)
+    if seed < 0:
+        msg = f"--seed is {seed}; it must be 0 or more"
+        raise InputError(msg)
+    repeated = {str(item) for item in (*traces, *regimes) if (*traces, *regimes).count(item) > 1}
+    if repeated:
+        msg = f"{', '.join(sorted(repeated))} is given twice; runs that repeat are no evidence"
+        raise InputError(msg)
+
+
+def _check_writable(path: Path | None) -> None:
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        msg = f"cannot write --json {path}: give a file in a folder that exists"
+        raise InputError(msg)
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar of runs on stderr, when a person looks at it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("runs", total=total)
+        yield lambda: bar.advance(task)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    import msgspec
+    import numpy as np
+
+    def plain(value: object) -> object:
+        if isinstance(value, np.generic):
+            return value.item()
+        msg = f"{type(value)} has no JSON form"
+        raise TypeError(msg)
+
+    encoded = msgspec.json.encode(document, enc_hook=plain)
+    try:
+        path.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
+    except OSError as error:
+        msg = f"cannot write --json {path}: {error.strerror}"
+        raise SlackwaterError(msg) from None

@@ -1,0 +1,105 @@
+"""The evaluation for people: one table a load, what may be claimed first."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibration.experiment import Scored
+    from calibration.results import Run
+    from calibration.verdict import Verdict
+    from slackwater.cli.evaluate_job import Group
+
+UNKNOWN = "-"
+LEGEND = (
+    "harmed: requests that the policy's windows touch, of all; random: the same for random "
+    "schedules with as many merges; gain: how far below; oracle: share of the best schedule's "
+    "gain; rank: random schedules that did better; p: two-sided, corrected"
+)
+COLOURS = {"placement gain": "green", "budget only": "yellow"}
+
+
+def print_group(group: "Group", claim: str | None, console: "Console") -> None:
+    """What may be claimed, the table of policies, and what to know about the runs."""
+    told = [v for v in group.verdicts if claim is None or v.policy == claim]
+    for verdict in told if claim else []:
+        console.print(sentence(group.name, verdict))
+    console.print(table_of(group))
+    console.print(LEGEND, highlight=False)
+    for note in group.notes:
+        console.print(f"note: {note}", highlight=False)
+
+
+def sentence(load: str, verdict: "Verdict") -> str:
+    """The claimed policy's verdict in one sentence."""
+    if verdict.verdict != "placement gain":
+        return f"{load}: {verdict.policy}: {verdict.verdict}: {verdict.reason}"
+    return (
+        f"{load}: {verdict.policy}: placement gain of {verdict.gain_pp:.2f} percentage points of "
+        f"requests over matched random ({_interval(verdict)}, p = {verdict.p_value:.3g}, "
+        f"n = {verdict.n}), for the {verdict.tier}"
+    )
+
+
+def table_of(group: "Group") -> "Table":
+    """One row a policy: means over the runs, and the verdict.
+
+    `harmed` and `random` are requests in windows, in % of all requests: the policy's, and matched
+    random schedules'. `gain` is their difference in % of `random`; `oracle` is how much of the
+    exact oracle's gain that is; `rank` is the % of random schedules that did better.
+    """
+    from rich.table import Table
+
+    requests = sum(one.runs[0].requests for one in group.scored)
+    table = Table(
+        title=f"{group.name}: {len(group.scored)} runs, {requests:,} requests; figures in %",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("policy", no_wrap=True)
+    for name in ("merges", "harmed", "random", "gain", "oracle", "rank", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for verdict in group.verdicts:
+        table.add_row(*_row(verdict, runs_of(verdict.policy, group.scored)))
+    return table
+
+
+def runs_of(policy: str, scored: "Sequence[Scored]") -> "list[Run]":
+    """One policy's runs."""
+    return [run for one in scored for run in one.runs if run.policy == policy]
+
+
+def _row(verdict: "Verdict", runs: "list[Run]") -> list[str]:
+    colour = COLOURS.get(verdict.verdict, "default")
+    return [
+        verdict.policy,
+        f"{_mean([run.budget for run in runs]):.1f}",
+        f"{_mean([100 * run.cost / run.requests for run in runs]):.1f}",
+        f"{_mean([100 * run.random_mean / run.requests for run in runs]):.1f}",
+        _percent(verdict.gain),
+        _percent(verdict.capture),
+        f"{_mean([run.percentile for run in runs]):.0f}",
+        f"{verdict.p_value:.2g}",
+        f"[{colour}]{verdict.verdict}[/]",
+    ]
+
+
+def _mean(values: "list[float]") -> float:
+    return sum(values) / len(values)
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.1f}"
+
+
+def _interval(verdict: "Verdict") -> str:
+    if verdict.interval_pp is None:
+        return "no interval"
+    low, high = verdict.interval_pp
+    return f"95% interval {low:.2f} to {high:.2f}"
