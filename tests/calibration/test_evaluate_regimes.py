@@ -1,0 +1,56 @@
+"""What the evaluation must say of regimes whose answer is known."""
+
+from typing import Any
+
+import pytest
+
+from calibration.verdict import Verdict
+from slackwater.cli.evaluate_job import Evaluation, Job
+
+CAUSAL_WORTH = 0.02
+
+
+def judged(regime: str, runs: int, **changes: Any) -> dict[str, Verdict]:
+    asked = {"claim": None, "serving": "overlap", **changes}
+    job = Job(
+        traces=(),
+        regimes=(regime,),
+        policies=(),
+        window_s=8.0,
+        min_gap_s=18.0,
+        max_gap_s=72.0,
+        segment_s=600.0,
+        runs=runs,
+        draws=1000,
+        seed=0,
+        **asked,
+    )
+    (group,) = Evaluation(job).groups(lambda: None)
+    return {verdict.policy: verdict for verdict in group.verdicts}
+
+
+@pytest.fixture(scope="module")
+def constant_arrivals() -> dict[str, Verdict]:
+    return judged("constant", 16, serving="arrivals")
+
+
+def test_constant_arrivals_allow_no_claim_of_placement(
+    constant_arrivals: dict[str, Verdict],
+) -> None:
+    assert "placement gain" not in {v.verdict for v in constant_arrivals.values()}
+
+
+def test_on_constant_traffic_no_policy_does_worse_than_random_by_over_2_percent(
+    constant_arrivals: dict[str, Verdict],
+) -> None:
+    in_service = judged("constant", 16)
+    for verdicts in (constant_arrivals, in_service):
+        assert all(v.gain is not None and v.gain > -CAUSAL_WORTH for v in verdicts.values())
+
+
+def test_bursts_are_worth_placing_merges_by_forecast() -> None:
+    for claim in ("wa_forecast", "slack"):
+        verdict = judged("bursty", 6, claim=claim)[claim]
+        assert verdict.verdict == "placement gain"
+        assert verdict.capture is not None
+        assert verdict.capture > 0.5
