@@ -255,11 +255,12 @@ class Attachment:
             return self._protocol.withdrawn(order.merge_id)
 
     def close(self) -> None:
-        """Send the last events and a final heartbeat; takes at most about two seconds."""
+        """Take promises back and send what is left, in about two seconds at most."""
         if self._closed:
             return
         self._closed = True
         with self._changed:
+            self._protocol.leave()
             self._put_heartbeat(final=True)
         if self._link.is_alive():
             self._link.stop(CLOSE_TIMEOUT_S)
@@ -328,7 +329,8 @@ class Attachment:
             self._warn_once(
                 H_MAX,
                 "%s: H_max forces the merge at step %d; no command has come for run %s, group %s. "
-                "Does slackwater stream run with the same broker, topic prefix, run and group?",
+                "Does slackwater stream run, with the same broker, topic prefix, run, group and "
+                "clock?",
                 *(self._learner, order.step, self._run_id, self._group),
             )
 

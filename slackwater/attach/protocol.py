@@ -137,6 +137,15 @@ class Protocol:
             self.forced_step = order.step + self._corridor.max_gap_steps
         self._say("skipped", order.merge_id, order.step, reason)
 
+    def leave(self) -> None:
+        """The learner goes for good: what it promised is taken back, so that no peer waits for it.
+
+        An order under way is skipped too: the trainer ended inside the merge.
+        """
+        if self._order is not None:
+            self.skipped(self._order, "abandoned: the trainer ended before the merge did")
+        self._drop("left: the learner ended before that step")
+
     def _refusal(self, command: MergeCommand, now_us: int) -> str | None:
         if self._learner not in command.participants:
             return f"not_participant: {self._learner} is not among the participants"
