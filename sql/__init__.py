@@ -1,7 +1,8 @@
 """Plain SQL over a run log, to run by hand or by name, and how Python finds it.
 
 `schema.sql` makes the tables, `macros/` and `staging/` are what the rest is built of, `marts/`
-are views and `analyses/` are queries that each answer the question in their first line.
+are views and `analyses/` are queries that each answer the question in their first line, and
+`comments.sql` says what the columns of the views mean.
 """
 
 import re
@@ -11,15 +12,24 @@ from importlib.resources import files
 
 SCHEMA_VERSION = 1
 VIEW_FOLDERS = ("macros", "staging", "marts")
+START_HERE = (
+    *("slo", "merge_agreement", "timeline", "late_merges", "health", "forecast"),
+    *("merge_times", "traffic", "harm"),
+)
+NEED_EVALUATION = ("excess_violation", "matched_random_envelope")
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One file of SQL: its name without `.sql`, its folder, its question and its text."""
+    """One file of SQL: its name without `.sql`, its folder, its question and its text.
+
+    `about` is all that its head says, the question included.
+    """
 
     name: str
     folder: str
     question: str
+    about: str
     text: str
 
 
@@ -39,13 +49,34 @@ def scripts(folder: str) -> tuple[Script, ...]:
     """The scripts of `macros`, `staging`, `marts` or `analyses`, by name."""
     found = [f for f in files(__name__).joinpath(folder).iterdir() if f.name.endswith(".sql")]
     texts = ((f.name.removesuffix(".sql"), f.read_text(encoding="utf-8")) for f in found)
-    return tuple(Script(name, folder, _question(text), text) for name, text in sorted(texts))
+    return tuple(_script(name, folder, text) for name, text in sorted(texts))
 
 
-def views() -> str:
+def definitions() -> str:
     """The statements that make or renew every macro and view, in the order they need."""
     return "\n".join(script.text for folder in VIEW_FOLDERS for script in scripts(folder))
 
 
-def _question(text: str) -> str:
-    return text.split("\n", 1)[0].removeprefix("--").strip()
+def views() -> str:
+    """`definitions`, and the comments that say what each view and column means."""
+    comments = files(__name__).joinpath("comments.sql").read_text(encoding="utf-8")
+    return f"{definitions()}\n{comments}"
+
+
+def listed() -> dict[str, list[Script]]:
+    """The analyses and the views that answer a question, by heading, in the order to try them."""
+    by_name = {s.name: s for folder in ("analyses", "marts") for s in scripts(folder)}
+    first = [by_name.pop(name) for name in START_HERE]
+    last = [by_name.pop(name) for name in NEED_EVALUATION]
+    return {
+        "start here": first,
+        "in detail": [*by_name.values()],
+        "needs an evaluation": last,
+    }
+
+
+def _script(name: str, folder: str, text: str) -> Script:
+    head = re.match(r"(?:--.*\n)+", text)
+    lines = [line.removeprefix("--").strip() for line in head[0].splitlines()] if head else [""]
+    about = lines[0] if lines[0].endswith((".", "?")) else f"{lines[0]}."
+    return Script(name, folder, lines[0], " ".join([about, *lines[1:]]), text)

@@ -1,6 +1,7 @@
 """`slackwater sql`: a question to a run log, by SQL, by file or by name."""
 
 import difflib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,8 @@ import typer
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sql import Script
 
 RUNS = Path("runs")
@@ -21,19 +24,28 @@ def sql(
         typer.Argument(
             metavar="[QUERY|FILE|NAME]",
             help="SQL, a file that ends in .sql, or the name of an analysis, view or table. "
-            "Without it the names are listed.",
+            "Without it the names are listed; --schema says what their columns mean.",
         ),
     ] = None,
     db: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="The run log.  [default: the newest runs/*.duckdb]"),
+        typer.Option(metavar="PATH", help="The run log.", show_default="the newest runs/*.duckdb"),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Rows at most (a number).  [default: 200 in a table, else all]"),
+        typer.Option(
+            min=1, help="Rows at most (a number).", show_default="200 in a table, else all"
+        ),
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the analyses and views with what they answer.")
+    ] = False,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema",
+            help="Say what the columns of a table, view or analysis mean; of all without a NAME.",
+        ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON array of rows.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
@@ -45,8 +57,11 @@ def sql(
     if json and csv:
         msg = "--json and --csv are two forms of one answer; give one of them"
         raise InputError(msg)
+    if schema:
+        _explain(what, db, json=json, csv=csv)
+        return
     if list_ or what is None:
-        sql_output.print_names(_named(), as_json=json)
+        sql_output.print_names(_listed(), as_json=json)
         return
     text = _resolve(what)
     most = limit if limit is not None or json or csv else SHOWN_ROWS
@@ -59,24 +74,54 @@ def sql(
         sql_output.print_table(result)
 
 
+def _explain(what: str | None, db: Path | None, *, json: bool, csv: bool) -> None:
+    """Print what columns mean, of one relation or of all; raises `InputError`."""
+    if db is not None:
+        msg = "--schema tells of the tables that this Slackwater writes; leave --db out"
+        raise InputError(msg)
+    texts = _texts()
+    if what is not None and what not in texts:
+        raise _unknown(what, texts)
+    from slackwater.cli import sql_output, sql_schema
+
+    columns = sql_schema.columns(what)
+    if json:
+        sql_output.print_json(columns)
+    elif csv:
+        sql_output.print_csv(columns)
+    else:
+        sql_schema.print_columns(columns)
+
+
 def _resolve(what: str) -> str:
     """The SQL that is meant by a query, a file or a name; raises `InputError`."""
     if what.endswith(".sql"):
         return _read(Path(what))
     if not what.isidentifier():
         return what
-    for script in _named():
-        if script.name == what:
-            return script.text if script.folder == "analyses" else f"FROM {what}"
+    texts = _texts()
+    if what not in texts:
+        raise _unknown(what, texts)
+    return texts[what]
+
+
+def _texts() -> dict[str, str]:
+    """The query behind each name of an analysis, view or table."""
+    listed = [script for scripts in _listed().values() for script in scripts]
     import sql as files
 
     relations = [script.name for script in files.scripts("staging")] + list(files.tables())
-    if what in relations:
-        return f"FROM {what}"
-    close = difflib.get_close_matches(what, [s.name for s in _named()] + relations, n=3, cutoff=0.5)
+    found = {s.name: s.text if s.folder == "analyses" else f"FROM {s.name}" for s in listed}
+    return found | {name: f"FROM {name}" for name in relations}
+
+
+def _unknown(what: str, names: "Iterable[str]") -> InputError:
+    close = difflib.get_close_matches(what, list(names), n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    msg = f"no analysis, view or table is named {what!r}{hint} (slackwater sql --list names them)"
-    raise InputError(msg)
+    return InputError(
+        f"no analysis, view or table is named {what!r}{hint} "
+        "(slackwater sql --list and --schema name them)"
+    )
 
 
 def _read(path: Path) -> str:
@@ -90,13 +135,13 @@ def _read(path: Path) -> str:
         raise InputError(msg) from None
 
 
-def _named() -> "list[Script]":
+def _listed() -> "dict[str, list[Script]]":
     try:
         import sql as files
     except ModuleNotFoundError:
         msg = "the SQL files are not installed; pip install slackwater-server"
         raise InputError(msg) from None
-    return [*files.scripts("analyses"), *files.scripts("marts")]
+    return files.listed()
 
 
 def _newest() -> Path:
@@ -105,7 +150,9 @@ def _newest() -> Path:
     if not found:
         msg = f"no run log is in {RUNS.resolve()}; make one by slackwater testbed, or give --db"
         raise InputError(msg)
-    return max(found, key=lambda path: found[path])
+    newest = max(found, key=lambda path: found[path])
+    sys.stderr.write(f"slackwater: from {newest}, the newest run log; --db names another\n")
+    return newest
 
 
 def _changed_ns(path: Path) -> int:

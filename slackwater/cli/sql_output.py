@@ -1,4 +1,4 @@
-"""Rows for people, with units, and for programs."""
+"""Rows for people, in their units, and for programs."""
 
 import csv
 import datetime
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.clock import US_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from rich.console import Console
@@ -26,28 +26,37 @@ _SIDE_BY_SIDE = 6
 _NO_WIDTH = 10_000
 
 
-def print_names(scripts: "Sequence[Script]", *, as_json: bool) -> None:
-    """What can be asked by name, each with its question."""
+def print_names(listed: "Mapping[str, Sequence[Script]]", *, as_json: bool) -> None:
+    """What can be asked by name, each with its question, under headings."""
     if as_json:
-        rows = [{"name": s.name, "kind": s.folder, "question": s.question} for s in scripts]
+        rows = [
+            {"name": s.name, "kind": s.folder, "group": group, "question": s.question}
+            for group, scripts in listed.items()
+            for s in scripts
+        ]
         _write(json.dumps(rows))
         return
     from rich.table import Table
 
-    table = Table("name", "what it answers", box=None, pad_edge=False)
-    for script in scripts:
-        table.add_row(script.name, script.question)
-    _console().print(table)
+    console = console_for_rows()
+    width = max(len(script.name) for scripts in listed.values() for script in scripts)
+    for group, scripts in listed.items():
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(min_width=width + 2, no_wrap=True)
+        for script in scripts:
+            table.add_row(f"  {script.name}", script.question)
+        console.print(f"{group}:", table, "", sep="\n")
+    console.print("slackwater sql NAME asks it; slackwater sql --schema NAME explains its columns")
 
 
 def print_table(result: "Result") -> None:
-    """A table with units, and a note when there are more rows.
+    """A table headed by the names of the columns, and a note when there are more rows.
 
     Where the screen is too narrow for a few rows, they stand side by side as columns.
     """
     rows = result.table.to_pylist(maps_as_pydicts="lossy")
     table = _upright(result.table.schema, rows)
-    console = _console()
+    console = console_for_rows()
     unbounded = console.options.update(width=_NO_WIDTH)
     if len(rows) <= _SIDE_BY_SIDE and (
         console.measure(table, options=unbounded).maximum > console.width
@@ -65,7 +74,7 @@ def _upright(schema: "pa.Schema", rows: "list[dict[str, Any]]") -> "Table":
 
     table = Table(box=None, pad_edge=False)
     for field in schema:
-        table.add_column(header(field.name), justify="right" if _is_number(field.type) else "left")
+        table.add_column(field.name, justify="right" if _is_number(field.type) else "left")
     for row in rows:
         table.add_row(*(cell(name, value) for name, value in row.items()))
     return table
@@ -76,7 +85,7 @@ def _turned(names: "list[str]", rows: "list[dict[str, Any]]") -> "Table":
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for name in names:
-        table.add_row(header(name), *(cell(name, row[name]) for row in rows))
+        table.add_row(name, *(cell(name, row[name]) for row in rows))
     return table
 
 
@@ -92,17 +101,6 @@ def print_csv(table: "pa.Table") -> None:
     writer.writerow(table.column_names)
     for row in table.to_pylist(maps_as_pydicts="lossy"):
         writer.writerow([_csv_cell(value) for value in row.values()])
-
-
-def header(name: str) -> str:
-    """A column's name with its unit apart: `p95_s` is `p95 (s)`."""
-    if name.endswith("_per_s"):
-        return f"{name.removesuffix('_per_s')} (/s)"
-    if name == "seconds" or name.endswith("_s"):
-        return f"{name.removesuffix('_s')} (s)"
-    if name.endswith("_us"):
-        return f"{name.removesuffix('_us')} (UTC)"
-    return name
 
 
 def cell(name: str, value: Any) -> str:
@@ -125,7 +123,7 @@ def _number(name: str, value: float) -> str:
     if name.endswith("_us"):
         return str(_utc(int(value)))
     if "bytes" in name and "per_parameter" not in name:
-        return _bytes(value)
+        return _bytes(value) + ("/s" if name.endswith("_s") else "")
     if name.endswith("_rate") or name.startswith("share_"):
         return f"{100 * value:.2f} %"
     if isinstance(value, int):
@@ -188,7 +186,8 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _console() -> "Console":
+def console_for_rows() -> "Console":
+    """Where rows are printed: nothing in them is markup."""
     from rich.console import Console
 
     # A pipe has no width: nothing is cut that another program may look for.

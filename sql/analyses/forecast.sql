@@ -1,4 +1,4 @@
--- How good was the forecast? Error of the arrivals expected in the next window, by policy
+-- How good was the forecast of arrivals? Its errors, one row a policy
 SELECT
     run_id,
     policy,

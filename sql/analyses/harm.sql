@@ -1,4 +1,4 @@
--- Who carries the harm? Requests touched by merge windows, by sidecar and tenant
+-- Who carries the harm? Requests touched by merge windows, one row a sidecar and tenant
 SELECT
     run_id,
     sidecar,

@@ -1,4 +1,4 @@
--- Is the log whole? Status of each run with what was lost, late or unreadable
+-- Is the log whole? Status of each run, with the counts of lost_late_dead
 SELECT
     run_id,
     r.status,

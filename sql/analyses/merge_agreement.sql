@@ -1,4 +1,4 @@
--- Was every commanded merge finished by every learner, at the same step, with equal weights?
+-- Was every commanded merge finished by every learner, at the same step, with equal weights? Counts, one row a run
 SELECT
     run_id,
     count(*) AS merges,

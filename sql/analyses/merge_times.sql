@@ -1,4 +1,5 @@
--- How long do merges take, and where does the time go? One row a run and learner
+-- How long do merges take, and where does the time go? Means, one row a learner
+-- Seconds are of event time, which may run faster than the wall.
 SELECT
     run_id,
     learner,
@@ -9,7 +10,8 @@ SELECT
     avg(exchange_s) AS mean_exchange_s,
     avg(checkpoint_s) AS mean_checkpoint_s,
     sum(bytes_exchanged)::BIGINT AS bytes_exchanged,
-    avg(exchange_bytes_per_s) AS mean_exchange_bytes_per_s
+    avg(exchange_bytes_per_event_s) AS mean_exchange_bytes_per_event_s,
+    avg(exchange_bytes_per_wall_s) AS mean_exchange_bytes_per_wall_s
 FROM merge_durations
 GROUP BY run_id, learner
 ORDER BY run_id, learner;

@@ -1,4 +1,4 @@
--- Did merges hurt? Violations and latency inside and outside merge windows, run by run
+-- Did merges hurt? Violations and latency inside and outside merge windows, two rows a run
 SELECT
     run_id,
     policy,

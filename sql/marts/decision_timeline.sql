@@ -1,4 +1,4 @@
--- What did the policies see and choose, tick by tick?
+-- What did every policy see and choose, shadows included? One row a tick
 CREATE OR REPLACE VIEW decision_timeline AS
 SELECT
     run_id,

@@ -1,4 +1,4 @@
--- Why did each policy merge or wait, and how often?
+-- Why did each policy merge or wait, and how often? One row a reason
 CREATE OR REPLACE VIEW decisions_by_reason AS
 SELECT
     run_id,

@@ -1,4 +1,4 @@
--- At each tick, how many arrivals did the policy expect in the next window, and how many came?
+-- How many arrivals did a policy expect in the next window, and how many came? One row a tick
 -- What came is NULL while the log does not reach to the end of the window. A request counts once
 -- its event is in the log: one that never ended is missing. The standard deviation is that of Poisson
 -- counts under an uncertain rate.

@@ -1,4 +1,4 @@
--- What was lost, late or unreadable in each run?
+-- What was lost, late or unreadable in each run? Counts alone, one row a run
 -- `dropped_events` is what the sidecars themselves say they dropped; `missing_samples` are holes in
 -- the numbers of their load samples; NULL where a sidecar does not number them.
 CREATE OR REPLACE VIEW lost_late_dead AS

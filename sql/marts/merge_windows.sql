@@ -1,4 +1,4 @@
--- What became of each merge: when, how long, how many bytes, and did every learner agree?
+-- What became of each merge: when, how long, how many bytes, and did every learner agree? One row a merge
 CREATE OR REPLACE VIEW merge_windows AS
 SELECT
     run_id,

@@ -1,4 +1,4 @@
--- How did requests inside merge windows fare, against those outside?
+-- How did requests inside merge windows fare against those outside? As slo, with unanswered and p99
 -- Inside: arrived in a window, or were in service during one. Two rows a run; a run without
 -- requests inside has one.
 CREATE OR REPLACE VIEW slo_by_overlap AS

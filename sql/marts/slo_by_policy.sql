@@ -1,4 +1,4 @@
--- How often did each run and its policy violate the latency objective?
+-- How often was the latency objective violated in all? Windows or not: one row a run and its policy
 -- Violations are timeouts and answers slower than the objective, out of the requests that can be
 -- judged; aborted and failed requests are counted apart. Quantiles are of answered requests.
 CREATE OR REPLACE VIEW slo_by_policy AS

@@ -162,7 +162,8 @@ def dead_letter():
 
 def fill(log):
     """Write both runs, three draws and a verdict."""
-    run = {"trace": "tiny", "trace_sha256": "abc", "created_us": us(0), "settings": {"slo_s": 1.0}}
+    settings = {"slo_s": 1.0, "testbed": {"speed": 20.0}}
+    run = {"trace": "tiny", "trace_sha256": "abc", "created_us": us(0), "settings": settings}
     log.start_run(Run(run_id="r", policy="slack", seed=1, **run))
     log.start_run(Run(run_id="calm", policy="none", seed=2, **run))
     calm = [request(f"c{i}", 1.0 * i, e2e, "ok", "calm") for i, e2e in enumerate(CALM)]

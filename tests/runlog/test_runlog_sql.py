@@ -1,12 +1,14 @@
 """Every view and analysis against answers reckoned by hand from `handmade`."""
 
 import datetime
+import shutil
 
 import duckdb
 import pytest
 from handmade import us
 
 import sql
+from sql import comments
 
 
 def moment(seconds):
@@ -43,13 +45,14 @@ ANSWERS = {
         ],
     ),
     "merge_durations": (
-        "merge_id learner seconds other_s bytes_exchanged exchange_bytes_per_s "
-        "checkpoint_bytes_per_s bytes_per_parameter",
+        "merge_id learner seconds other_s bytes_exchanged exchange_bytes_per_event_s "
+        "checkpoint_bytes_per_event_s exchange_bytes_per_wall_s checkpoint_bytes_per_wall_s "
+        "bytes_per_parameter",
         [
-            ("m-1", "learner-0", 7.0, 4.0, 400, 200.0, 800.0, 4.0),
-            ("m-1", "learner-1", 7.5, 4.5, 400, 200.0, 800.0, 4.0),
-            ("m-3", "learner-0", 4.0, 1.0, 400, 200.0, 800.0, 4.0),
-            ("m-3", "learner-1", 5.0, 2.0, 400, 200.0, 800.0, 4.0),
+            ("m-1", "learner-0", 7.0, 4.0, 400, 200.0, 800.0, 4000.0, 16000.0, 4.0),
+            ("m-1", "learner-1", 7.5, 4.5, 400, 200.0, 800.0, 4000.0, 16000.0, 4.0),
+            ("m-3", "learner-0", 4.0, 1.0, 400, 200.0, 800.0, 4000.0, 16000.0, 4.0),
+            ("m-3", "learner-1", 5.0, 2.0, 400, 200.0, 800.0, 4000.0, 16000.0, 4.0),
         ],
     ),
     "decision_timeline": (
@@ -98,8 +101,16 @@ ANSWERS = {
         [(18.0, "wait", "too early"), (20.0, "merge", "cheap"), (95.0, "wait", "too early")],
     ),
     "merge_times": (
-        "learner merges p50_s longest_s mean_exchange_s bytes_exchanged",
-        [("learner-0", 2, 5.5, 7.0, 2.0, 800), ("learner-1", 2, 6.25, 7.5, 2.0, 800)],
+        "learner merges p50_s longest_s mean_exchange_s bytes_exchanged "
+        "mean_exchange_bytes_per_event_s mean_exchange_bytes_per_wall_s",
+        [
+            ("learner-0", 2, 5.5, 7.0, 2.0, 800, 200.0, 4000.0),
+            ("learner-1", 2, 6.25, 7.5, 2.0, 800, 200.0, 4000.0),
+        ],
+    ),
+    "late_merges": (
+        "merge_id trouble why at_step step learners_finished learners_skipped over_plan_s",
+        [("m-2", "unfinished", "too late", 300, None, 0, 1, None)],
     ),
     "merge_agreement": (
         "merges commanded complete same_step same_digest mean_lead_s mean_seconds bytes_exchanged",
@@ -229,10 +240,43 @@ def test_staging_views_have_rows(reader, script):
     assert reader.sql(f"FROM {script.name} LIMIT 1").fetchall()
 
 
-def test_every_table_and_column_is_documented(reader):
+LATE = """
+    UPDATE commands SET window_s = 6.0 WHERE merge_id = 'm-1';
+    UPDATE merges SET type = 'skipped', reason = 'late: this learner is at step 301'
+        WHERE merge_id = 'm-2';
+"""
+
+
+def test_a_merge_that_nobody_made_or_that_overran_its_plan_is_told_apart(filled, tmp_path):
+    shutil.copy(filled, tmp_path / "late.duckdb")
+    (script,) = [s for s in sql.scripts("analyses") if s.name == "late_merges"]
+    with duckdb.connect(str(tmp_path / "late.duckdb")) as changed:
+        changed.execute(LATE)
+        found = rows(changed, script.text, "merge_id trouble why over_plan_s")
+    assert found == [
+        ("m-1", "longer than planned", None, 2.0),
+        ("m-2", "skipped", "late: this learner is at step 301", None),
+    ]
+
+
+def test_bytes_per_wall_second_are_unknown_where_the_speed_is(filled, tmp_path):
+    shutil.copy(filled, tmp_path / "speed.duckdb")
+    with duckdb.connect(str(tmp_path / "speed.duckdb")) as changed:
+        changed.execute("UPDATE runs SET settings = '{}'")
+        rates = "exchange_bytes_per_event_s exchange_bytes_per_wall_s"
+        assert set(rows(changed, "FROM merge_durations", rates)) == {(200.0, None)}
+
+
+def test_every_table_and_view_and_column_is_documented(reader):
     missing = reader.sql(
         "SELECT table_name, column_name FROM duckdb_columns() "
-        "WHERE comment IS NULL AND table_name IN (SELECT table_name FROM duckdb_tables())"
+        "WHERE NOT internal AND comment IS NULL"
     ).fetchall()
     assert missing == []
     assert reader.sql("FROM duckdb_tables() WHERE comment IS NULL").fetchall() == []
+    assert reader.sql("FROM duckdb_views() WHERE comment IS NULL AND NOT internal").fetchall() == []
+
+
+def test_the_comments_are_those_of_the_glossary():
+    written = comments.PATH.read_text(encoding="utf-8")
+    assert written == comments.text(), "run python -m sql.comments"

@@ -14,10 +14,10 @@ import pytest
 from handmade import request
 
 import sql
-from slackwater.cli.sql_output import cell, header
+from slackwater.cli.sql_output import cell
 from streams.runlog import RunLog
 
-NAMES = [s.name for folder in ("analyses", "marts") for s in sql.scripts(folder)]
+NAMES = [s.name for scripts in sql.listed().values() for s in scripts]
 
 
 def run(*args, cwd=None):
@@ -65,11 +65,12 @@ def test_csv_has_a_header_and_leaves_unknown_empty(filled):
     ]
 
 
-def test_a_table_shows_units(filled):
+def test_a_table_shows_columns_by_the_names_that_queries_use(filled):
     result = run("merge_windows", "--db", str(filled))
     assert result.returncode == 0
     head, first, *_ = result.stdout.splitlines()
-    assert {"seconds (s)", "lead (s)", "complete"} <= set(map(str.strip, head.split("  ")))
+    assert head.split() == list(json.loads(run("merge_windows", "--db", str(filled),
+                                               "--json").stdout)[0])  # fmt: skip
     assert "m-1" in first
     assert "800 B" in first
     assert "2023-11-14 22:13:40.000" in first
@@ -89,10 +90,52 @@ def test_analyses_views_and_tables_are_run_by_name(filled, name):
 
 
 def test_names_are_listed_with_their_questions(tmp_path):
-    listed = {row["name"]: row["question"] for row in json.loads(run("--list", "--json").stdout)}
-    assert list(listed) == NAMES
-    plain = run(cwd=tmp_path).stdout
-    assert all(name in plain and question in plain for name, question in listed.items())
+    rows = json.loads(run("--list", "--json").stdout)
+    assert [row["name"] for row in rows] == NAMES
+    plain = run(cwd=tmp_path).stdout.splitlines()
+    for row in rows:
+        assert [row["question"] in line for line in plain if line.split()[:1] == [row["name"]]] == [
+            True
+        ]
+
+
+def test_the_list_begins_with_what_to_ask_first_and_says_what_needs_more():
+    groups = {row["name"]: row["group"] for row in json.loads(run("--list", "--json").stdout)}
+    assert next(iter(groups)) == "slo"
+    assert {name for name, group in groups.items() if group == "needs an evaluation"} == {
+        "excess_violation", "matched_random_envelope",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "kind", "meaning"),
+    [
+        ("requests", "e2e_s", "DOUBLE", "queueing included, seconds"),
+        ("stg_requests", "e2e_s", "DOUBLE", "queueing included, seconds"),
+        ("merge_windows", "lead_s", "DOUBLE", "from the command to the first learner's start"),
+        ("late_merges", "why", "VARCHAR", "what the learners said"),
+    ],
+)
+def test_columns_of_tables_views_and_analyses_are_explained_without_a_run_log(
+    tmp_path, name, column, kind, meaning
+):
+    rows = json.loads(run("--schema", name, "--json", cwd=tmp_path).stdout)
+    assert {row["relation"] for row in rows} == {name}
+    (found,) = [row for row in rows if row["column_name"] == column]
+    assert found["type"] == kind
+    assert meaning in found["comment"]
+    assert meaning in run("--schema", name).stdout
+
+
+def test_without_a_name_every_column_is_explained(tmp_path):
+    rows = json.loads(run("--schema", "--json", cwd=tmp_path).stdout)
+    assert {row["relation"] for row in rows} >= {*NAMES, *sql.tables()}
+    assert [row for row in rows if not row["comment"] or not row["about"]] == []
+
+
+def test_an_unknown_name_has_no_schema_and_no_run_log_is_asked_for_one(filled):
+    assert "did you mean merge_windows" in refused("--schema", "merge_window")
+    assert "leave --db out" in refused("--schema", "--db", str(filled))
 
 
 def test_limit_bounds_the_rows_and_the_rest_is_mentioned(filled):
@@ -111,9 +154,9 @@ def test_the_newest_run_log_is_asked_by_default(tmp_path):
             log.append([request(name, 1, 1, "ok")], topic="t", partition=0, offset=0)
             log.commit()
         os.utime(path, (1000 + number, 1000 + number))
-    assert json.loads(run("SELECT id FROM requests", "--json", cwd=tmp_path).stdout) == [
-        {"id": "b"}
-    ]
+    asked = run("SELECT id FROM requests", "--json", cwd=tmp_path)
+    assert json.loads(asked.stdout) == [{"id": "b"}]
+    assert "runs/b.duckdb" in asked.stderr
 
 
 def test_it_works_while_a_run_is_writing(log, path):
@@ -193,7 +236,7 @@ def _has_open(pid, path):
         ("violation_rate", 0.375, "37.50 %"),
         ("share_inside", 1.0, "100.00 %"),
         ("bytes_exchanged", 1_234_567, "1.2 MB"),
-        ("exchange_bytes_per_s", 2.5e9, "2.5 GB"),
+        ("exchange_bytes_per_wall_s", 2.5e9, "2.5 GB/s"),
         ("bytes_per_parameter", 4.0, "4.000"),
         ("at_us", 1_700_000_000_123_456, "2023-11-14 22:13:20.123456"),
         ("complete", True, "yes"),
@@ -205,10 +248,3 @@ def _has_open(pid, path):
 )
 def test_cells_are_shown_with_their_unit(name, value, shown):
     assert cell(name, value) == shown
-
-
-def test_headers_hold_the_unit_of_the_column():
-    columns = ["p95_s", "rate_per_s", "at_us", "requests", "seconds"]
-    assert [header(c) for c in columns] == [
-        "p95 (s)", "rate (/s)", "at (UTC)", "requests", "seconds (s)"
-    ]  # fmt: skip
