@@ -77,7 +77,7 @@ COMMENT ON COLUMN requests.decode_s IS 'time of the decode, seconds';
 COMMENT ON COLUMN requests.prompt_tokens IS 'tokens of the prompt';
 COMMENT ON COLUMN requests.output_tokens IS 'tokens generated';
 COMMENT ON COLUMN requests.late IS
-    'true if the event came after its bin had closed, NULL if nobody said';
+    'true if the event came after its bin had closed, so that no decision saw it counted; says nothing of how long the request took; NULL if nobody said';
 COMMENT ON COLUMN requests.topic_partition IS 'Kafka partition the event was read from';
 COMMENT ON COLUMN requests.topic_offset IS
     'Kafka offset of the message that held the event; several events may share one';
@@ -309,7 +309,8 @@ COMMENT ON COLUMN commands.merge_id IS 'name of the merge; NULL unless type is m
 COMMENT ON COLUMN commands.at_step IS 'inner step at which to merge';
 COMMENT ON COLUMN commands.deadline_us IS
     'worthless after this time, microseconds since the Unix epoch';
-COMMENT ON COLUMN commands.window_s IS 'planned length of the window, seconds';
+COMMENT ON COLUMN commands.window_s IS
+    'planned length of the window, seconds; merges may take longer, see late_merges';
 COMMENT ON COLUMN commands.reason IS 'why the merge was commanded';
 COMMENT ON COLUMN commands.participants IS 'learners that are to take part';
 COMMENT ON COLUMN commands.topic_partition IS 'Kafka partition the event was read from';
@@ -348,7 +349,8 @@ COMMENT ON COLUMN merges."group" IS 'the merge group';
 COMMENT ON COLUMN merges.learner IS 'the DiLoCo learner';
 COMMENT ON COLUMN merges.merge_id IS 'name of the merge';
 COMMENT ON COLUMN merges.step IS 'the learner''s inner step';
-COMMENT ON COLUMN merges.reason IS 'why, where there is something to say';
+COMMENT ON COLUMN merges.reason IS
+    'why, where there is something to say; of skipped the first word is the cause: late (the command came when that step was past), expired (its deadline was), no_commit (a peer kept silent), peer_skipped, corridor, paused, ...';
 COMMENT ON COLUMN merges.seconds IS 'whole merge at this learner, seconds; finished only';
 COMMENT ON COLUMN merges.exchange_s IS 'all-reduce, seconds';
 COMMENT ON COLUMN merges.checkpoint_s IS 'checkpoint written and synced, seconds';
