@@ -29,11 +29,13 @@ def verdicts(
     """
     evidence = {run.policy: _figures(run.policy, scored) for run in scored[0].runs}
     p05_pp = {policy: _mean_p05(policy, scored) for policy in evidence}
-    load, phases = _loads(scored, rng), _phases(scored, cell_s)
-    found = judge(evidence, load, phases, None, p05_pp=p05_pp, rng=rng)
+    phases = _phases(scored, cell_s)
+    everyone = _loads(scored, tuple(evidence), rng)
+    found = judge(evidence, everyone, phases, None, p05_pp=p05_pp, rng=rng)
     if claim is None:
         return found
-    alone = judge({claim: evidence[claim]}, load, phases, None, p05_pp=p05_pp, rng=rng)
+    own = _loads(scored, (claim,), rng)
+    alone = judge({claim: evidence[claim]}, own, phases, None, p05_pp=p05_pp, rng=rng)
     return alone + [verdict for verdict in found if verdict.policy != claim]
 
 
@@ -59,12 +61,14 @@ def _mean_p05(policy: str, scored: Sequence[Scored]) -> float:
     return float(np.quantile(mean_envelope([one.random_pp[policy] for one in scored]), LOW_SHARE))
 
 
-def _loads(scored: Sequence[Scored], rng: np.random.Generator) -> LoadMatch:
+def _loads(
+    scored: Sequence[Scored], policies: Sequence[str], rng: np.random.Generator
+) -> LoadMatch:
     arms = {
         name: ArmLoad(
             [one.loads[name].requests for one in scored], [one.loads[name].tokens for one in scored]
         )
-        for name in scored[0].loads
+        for name in (BASELINE, *policies)
     }
     return load_match(arms, BASELINE, rng=rng)
 

@@ -12,18 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from calibration.contender import Entrant, Merge
-from calibration.costs import run_costs, stretch
+from calibration.costs import run_costs, serve, stretch
 from calibration.envelope import Envelope, Envelopes
 from calibration.fairness import fairness
 from calibration.placement import Grid
 from calibration.protocol import Protocol
 from calibration.results import Run, share
-from calibration.serving import Overlap, Requests, Served, requests_per_cell, windows_of
+from calibration.serving import Overlap, Requests, Served, requests_per_cell
 from calibration.simulate import Segment, simulate
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BASELINE = "no merges"
+LEAD_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,12 +67,14 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stretch:
-    """One run's load, before any policy."""
+    """One run's load, before any policy; `led` is the same from `lead_s` before the run on."""
 
     trace: str
     segment: int
     requests: Requests
     grid: Grid
+    led: Requests
+    lead_s: float
     unmerged: Served
 
     @property
@@ -86,19 +89,32 @@ def evaluate(
     number = 0
     for source in sources:
         segments = [Segment(first, protocol.corridor) for first in source.first_cells]
-        costs = run_costs(source.requests, source.first_cells, protocol)
+        leads_s = [_lead_s(protocol, number + i) for i in range(len(segments))]
+        costs = run_costs(source.requests, source.first_cells, protocol, leads_s)
         seeded = [_seeded(entrant, source.seed) for entrant in entrants]
         placed = simulate(source.requests, segments, seeded, cell_s=protocol.cell_s)
         for index, (merges, cost) in enumerate(zip(placed, costs, strict=True)):
-            requests = stretch(source.requests, segments[index].first_cell, protocol)
-            if not len(requests):
-                yield None
-            else:
-                unmerged = protocol.model.serve(requests, windows_of([], protocol.window_s))
-                grid = _grid(cost, protocol)
-                load = _Stretch(source.name, index, requests, grid, unmerged)
-                yield _score(load, merges, Envelopes(grid, protocol, number), protocol)
+            grid = _grid(cost, protocol)
+            load = _stretch(source, index, grid, protocol, leads_s[index])
+            envelopes = Envelopes(grid, protocol, number)
+            yield _score(load, merges, envelopes, protocol) if len(load.requests) else None
             number += 1
+
+
+def _lead_s(protocol: Protocol, number: int) -> float:
+    """How long before a run its serving model begins, at random.
+
+    A schedule that is in step with a closed loop's batches would else be so in every run.
+    """
+    return float(np.random.default_rng([protocol.seed, number]).uniform(0.0, LEAD_S))
+
+
+def _stretch(source: Source, index: int, grid: Grid, protocol: Protocol, lead_s: float) -> _Stretch:
+    first = source.first_cells[index]
+    own = stretch(source.requests, first, protocol)
+    led = stretch(source.requests, first, protocol, lead_s)
+    unmerged = serve(led, [], protocol, lead_s)
+    return _Stretch(source.name, index, own, grid, led, lead_s, unmerged)
 
 
 def _seeded(entrant: Entrant, seed: int) -> Entrant:
@@ -114,14 +130,14 @@ def _score(
     load: _Stretch, placed: dict[str, list[Merge]], envelopes: Envelopes, protocol: Protocol
 ) -> Scored:
     runs, random_pp = [], {}
-    loads = {BASELINE: _served(load.unmerged, load.requests)}
+    loads = {BASELINE: _served(load.unmerged, load.led)}
     for policy, merges in placed.items():
         envelope = envelopes.of(len(merges))
-        starts_s = [merge.start_cell * protocol.cell_s for merge in merges]
-        served = protocol.model.serve(load.requests, windows_of(starts_s, protocol.window_s))
+        cells = [merge.start_cell for merge in merges]
+        served = serve(load.led, cells, protocol, load.lead_s)
         runs.append(_run(load, policy, merges, envelope, served, protocol))
         random_pp[policy] = 100 * envelope.costs / len(load.requests)
-        loads[policy] = _served(served, load.requests)
+        loads[policy] = _served(served, load.led)
     counts = requests_per_cell(load.requests, protocol.cell_s)
     return Scored(tuple(runs), random_pp, loads, counts)
 
@@ -157,8 +173,8 @@ def _run(
         excess_pp=_excess_pp(served, load.unmerged, protocol.slo_s),
         forecast_error=error,
         forecast_bias=bias,
-        jain_sidecars=_jain(served, load.requests.sidecar),
-        jain_tenants=_jain(served, load.requests.tenant),
+        jain_sidecars=_jain(served, load.led.sidecar),
+        jain_tenants=_jain(served, load.led.tenant),
         starts_s=tuple(merge.start_cell * protocol.cell_s for merge in merges),
         reasons=tuple(merge.reason for merge in merges),
     )

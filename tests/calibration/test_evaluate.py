@@ -55,7 +55,7 @@ def test_cost_of_a_run_is_the_overlap_of_its_windows_with_the_whole_trace() -> N
 def test_control_has_the_policys_own_budget_and_figures_follow_their_definitions() -> None:
     one = source(2, runs=1)
     (scored,) = score(one)
-    (costs,) = run_costs(one.requests, one.first_cells, PROTOCOL)
+    (costs,) = run_costs(one.requests, one.first_cells, PROTOCOL, [0.0])
     grid = Grid.from_costs(costs, 8, 16, 64)
     for run in scored.runs:
         assert run.budget == len(run.starts_s) == len(run.reasons)
@@ -128,6 +128,13 @@ def test_traffic_that_never_changes_gains_and_captures_nothing() -> None:
     for verdict in verdicts(scored, None, 0.5, np.random.default_rng(0)):
         assert verdict.verdict != "placement gain"
         assert verdict.p_value == 1.0
+
+
+def test_no_fixed_schedule_is_in_step_with_a_closed_loop_run_after_run() -> None:
+    protocol = replace(PROTOCOL, model=ClosedLoop(), draws=50)
+    even = requests_of(np.arange(2400) * 0.05 + 0.01, 120.0, e2e_s=np.full(2400, 0.02))
+    scored = score(*(Source(f"t{i}", even, (0,), i) for i in range(6)), protocol=protocol)
+    assert len({one.runs[0].cost for one in scored}) > 1
 
 
 @pytest.mark.parametrize("model", [Overlap(), Overlap("arriving"), Queue(2, 0.2), ClosedLoop()])
