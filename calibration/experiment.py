@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from calibration.contender import Entrant, Merge
 from calibration.costs import run_costs, serve, stretch
-from calibration.envelope import Envelope, Envelopes
-from calibration.fairness import fairness
+from calibration.envelope import Envelopes
+from calibration.figures import ServedLoad, Stretch, run_figures, served_load
 from calibration.placement import Grid
 from calibration.protocol import Protocol
-from calibration.results import Run, share
-from calibration.serving import Overlap, Requests, Served, requests_per_cell
+from calibration.results import Run
+from calibration.serving import Requests, requests_per_cell
 from calibration.simulate import Segment, simulate
 
 Floats = npt.NDArray[np.float64]
@@ -40,14 +40,6 @@ class Source:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ServedLoad:
-    """What one arm of one run served; `tokens` None where unknown."""
-
-    requests: int
-    tokens: int | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
     """One run of all policies.
@@ -63,23 +55,6 @@ class Scored:
     random_pp: dict[str, Floats]
     loads: dict[str, ServedLoad]
     counts: Ints
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stretch:
-    """One run's load, before any policy; `led` is the same from `lead_s` before the run on."""
-
-    trace: str
-    segment: int
-    requests: Requests
-    grid: Grid
-    led: Requests
-    lead_s: float
-    unmerged: Served
-
-    @property
-    def name(self) -> str:
-        return f"{self.trace}#{self.segment}"
 
 
 def evaluate(
@@ -109,12 +84,12 @@ def _lead_s(protocol: Protocol, number: int) -> float:
     return float(np.random.default_rng([protocol.seed, number]).uniform(0.0, LEAD_S))
 
 
-def _stretch(source: Source, index: int, grid: Grid, protocol: Protocol, lead_s: float) -> _Stretch:
+def _stretch(source: Source, index: int, grid: Grid, protocol: Protocol, lead_s: float) -> Stretch:
     first = source.first_cells[index]
     own = stretch(source.requests, first, protocol)
     led = stretch(source.requests, first, protocol, lead_s)
     unmerged = serve(led, [], protocol, lead_s)
-    return _Stretch(source.name, index, own, grid, led, lead_s, unmerged)
+    return Stretch(source.name, index, own, grid, led, lead_s, unmerged)
 
 
 def _seeded(entrant: Entrant, seed: int) -> Entrant:
@@ -127,86 +102,16 @@ def _grid(costs: Ints, protocol: Protocol) -> Grid:
 
 
 def _score(
-    load: _Stretch, placed: dict[str, list[Merge]], envelopes: Envelopes, protocol: Protocol
+    load: Stretch, placed: dict[str, list[Merge]], envelopes: Envelopes, protocol: Protocol
 ) -> Scored:
     runs, random_pp = [], {}
-    loads = {BASELINE: _served(load.unmerged, load.led)}
+    loads = {BASELINE: served_load(load.unmerged, load.led)}
     for policy, merges in placed.items():
         envelope = envelopes.of(len(merges))
         cells = [merge.start_cell for merge in merges]
         served = serve(load.led, cells, protocol, load.lead_s)
-        runs.append(_run(load, policy, merges, envelope, served, protocol))
+        runs.append(run_figures(load, policy, merges, envelope, served, protocol))
         random_pp[policy] = 100 * envelope.costs / len(load.requests)
-        loads[policy] = _served(served, load.led)
+        loads[policy] = served_load(served, load.led)
     counts = requests_per_cell(load.requests, protocol.cell_s)
     return Scored(tuple(runs), random_pp, loads, counts)
-
-
-def _run(
-    load: _Stretch,
-    policy: str,
-    merges: list[Merge],
-    envelope: Envelope,
-    served: Served,
-    protocol: Protocol,
-) -> Run:
-    costs = load.grid.costs_per_start[[merge.start_cell for merge in merges]]
-    cost, gain = float(costs.sum()), envelope.mean - float(costs.sum())
-    error, bias = _forecast(merges, costs, protocol)
-    return Run(
-        run=load.name,
-        trace=load.trace,
-        segment=load.segment,
-        requests=len(load.requests),
-        policy=policy,
-        budget=len(merges),
-        cost=cost,
-        random_mean=envelope.mean,
-        random_sd=envelope.sd,
-        random_p05=envelope.p05,
-        percentile=envelope.percentile(cost),
-        oracle_exact=envelope.oracle_exact,
-        oracle_greedy=envelope.oracle_greedy,
-        gain=share(gain, envelope.mean),
-        gain_pp=100 * gain / len(load.requests),
-        capture=share(gain, envelope.mean - envelope.oracle_exact),
-        excess_pp=_excess_pp(served, load.unmerged, protocol.slo_s),
-        forecast_error=error,
-        forecast_bias=bias,
-        jain_sidecars=_jain(served, load.led.sidecar),
-        jain_tenants=_jain(served, load.led.tenant),
-        starts_s=tuple(merge.start_cell * protocol.cell_s for merge in merges),
-        reasons=tuple(merge.reason for merge in merges),
-    )
-
-
-def _excess_pp(served: Served, unmerged: Served, slo_s: float) -> float | None:
-    rate, base = served.violation_rate(slo_s), unmerged.violation_rate(slo_s)
-    return None if rate is None or base is None else 100 * (rate - base)
-
-
-def _forecast(
-    merges: list[Merge], costs: npt.NDArray[np.number], protocol: Protocol
-) -> tuple[float | None, float | None]:
-    """Mean absolute error and bias; the forecast counts what arrives and what is in service."""
-    counted = isinstance(protocol.model, Overlap) and protocol.model.counting == "in_service"
-    errors = [
-        merge.forecast - float(cost)
-        for merge, cost in zip(merges, costs, strict=True)
-        if merge.forecast is not None
-    ]
-    if not counted or not errors:
-        return None, None
-    return float(np.mean(np.abs(errors))), float(np.mean(errors))
-
-
-def _jain(served: Served, labels: npt.NDArray[np.generic] | None) -> float | None:
-    if labels is None or (served.request < 0).any() or len(np.unique(labels)) < 2:
-        return None
-    return fairness(served.harmed, labels[served.request]).jain
-
-
-def _served(served: Served, requests: Requests) -> ServedLoad:
-    known = requests.tokens is not None and not (served.request < 0).any()
-    tokens = int(requests.tokens[served.request].sum()) if known else None  # type: ignore[index]
-    return ServedLoad(len(served.request), tokens)

@@ -3,11 +3,11 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from slackwater.errors import InputError, SlackwaterError
+from slackwater.errors import InputError
 
 DEFAULT_RUNS = 8
 
@@ -77,6 +77,7 @@ def evaluate(
     _check_writable(json)
     from rich.console import Console
 
+    from slackwater.cli.evaluate_document import document, write
     from slackwater.cli.evaluate_job import Evaluation, Job
     from slackwater.cli.evaluate_output import print_group
 
@@ -102,7 +103,7 @@ def evaluate(
     for group in groups:
         print_group(group, claim, console)
     if json is not None:
-        _write(json, evaluation.document(groups))
+        write(json, document(evaluation, groups))
 
 
 def _check(traces: tuple[Path, ...], regimes: tuple[str, ...], runs: int | None, seed: int) -> None:
@@ -140,21 +141,3 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task("runs", total=total)
         yield lambda: bar.advance(task)
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    import msgspec
-    import numpy as np
-
-    def plain(value: object) -> object:
-        if isinstance(value, np.generic):
-            return value.item()
-        msg = f"{type(value)} has no JSON form"
-        raise TypeError(msg)
-
-    encoded = msgspec.json.encode(document, enc_hook=plain)
-    try:
-        path.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
-    except OSError as error:
-        msg = f"cannot write --json {path}: {error.strerror}"
-        raise SlackwaterError(msg) from None

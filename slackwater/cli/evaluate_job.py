@@ -1,12 +1,10 @@
 """One evaluation: what was asked, checked beforehand, and its results load by load."""
 
-import platform
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from slackwater import __version__
 from slackwater.cli.evaluate_sources import Traffic, from_file, from_regime
 from slackwater.errors import InputError
 
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from calibration.serving import ServingModel
     from calibration.verdict import Verdict
 
-SCHEMA_VERSION = 1
 TRACES = "traces"
 # The overlap model without the requests in service as the window opens.
 ARRIVALS = "arrivals"
@@ -116,39 +113,6 @@ class Evaluation:
         found = verdicts(scored, self.job.claim, self.protocol.cell_s, rng)
         return Group(name, traffic, tuple(scored), tuple(found), _notes(traffic, empty))
 
-    def document(self, groups: list[Group]) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
-        import msgspec
-
-        corridor, model = self.protocol.corridor, self.protocol.model
-        fitting = corridor.budgets()
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "configuration": {
-                **asdict(self.job),
-                "traces": [str(path) for path in self.job.traces],
-                "policies": [entrant.name for entrant in self.entrants],
-                "cell_s": self.protocol.cell_s,
-                "slo_s": self.protocol.slo_s,
-                "model": {"name": model.name, **asdict(model)},  # type: ignore[call-overload]
-                "controller": msgspec.to_builtins(self.entrants[0].settings),
-                "smallest_budget": fitting[0],
-                "largest_budget": fitting[-1],
-            },
-            "versions": _versions(),
-            "loads": [_load(group, traffic) for group in groups for traffic in group.traffic],
-            "runs": [
-                {"load": group.name, **asdict(run)}
-                for group in groups
-                for one in group.scored
-                for run in one.runs
-            ],
-            "verdicts": [
-                _verdict(group, verdict) for group in groups for verdict in group.verdicts
-            ],
-            "notes": [note for group in groups for note in group.notes],
-        }
-
 
 def _model(name: str) -> "ServingModel":
     """The serving model of that name; a queue has as many slots as a replayed sidecar."""
@@ -193,34 +157,3 @@ def _notes(traffic: tuple[Traffic, ...], empty: int) -> tuple[str, ...]:
     if empty:
         notes.append(f"{empty} runs without a single request are left out")
     return tuple(notes)
-
-
-def _load(group: Group, traffic: Traffic) -> dict[str, Any]:
-    return {
-        "load": group.name,
-        "trace": traffic.source.name,
-        "format": traffic.format,
-        "sha256": traffic.sha256,
-        "seed": traffic.seed,
-        "requests": len(traffic.source.requests),
-        "duration_s": traffic.duration_s,
-        "skipped": traffic.skipped,
-        "first_cells": list(traffic.source.first_cells),
-    }
-
-
-def _verdict(group: Group, verdict: "Verdict") -> dict[str, Any]:
-    fields = asdict(verdict)
-    return {"load": group.name, **fields, "interval": fields.pop("interval_pp")}
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {
-        "slackwater": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "numpy": version("numpy"),
-        "numba": version("numba"),
-    }

@@ -17,7 +17,8 @@ UNKNOWN = "-"
 LEGEND = (
     "harmed: requests that the policy's windows touch, of all; random: the same for random "
     "schedules with as many merges; gain: how far below; oracle: share of the best schedule's "
-    "gain; rank: random schedules that did better; p: two-sided, corrected"
+    "gain; rank: random schedules that did better; p: two-sided, corrected. A request counts in "
+    "each window that touches it."
 )
 COLOURS = {"placement gain": "green", "budget only": "yellow"}
 

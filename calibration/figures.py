@@ -1,0 +1,112 @@
+"""The figures of one policy in one run, and what the run served."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibration.contender import Merge
+from calibration.envelope import Envelope
+from calibration.fairness import fairness
+from calibration.placement import Grid
+from calibration.protocol import Protocol
+from calibration.results import Run, share
+from calibration.serving import Overlap, Requests, Served
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLoad:
+    """What one arm of one run served; `tokens` None where unknown."""
+
+    requests: int
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """One run's load, before any policy; `led` is the same from `lead_s` before the run on."""
+
+    trace: str
+    segment: int
+    requests: Requests
+    grid: Grid
+    led: Requests
+    lead_s: float
+    unmerged: Served
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return f"{self.trace}#{self.segment}"
+
+
+def run_figures(
+    load: Stretch,
+    policy: str,
+    merges: list[Merge],
+    envelope: Envelope,
+    served: Served,
+    protocol: Protocol,
+) -> Run:
+    """One policy's figures in one run: its schedule, its control, and what the model served."""
+    costs = load.grid.costs_per_start[[merge.start_cell for merge in merges]]
+    cost, gain = float(costs.sum()), envelope.mean - float(costs.sum())
+    error, bias = _forecast(merges, costs, protocol)
+    return Run(
+        run=load.name,
+        trace=load.trace,
+        segment=load.segment,
+        requests=len(load.requests),
+        policy=policy,
+        budget=len(merges),
+        cost=cost,
+        random_mean=envelope.mean,
+        random_sd=envelope.sd,
+        random_p05=envelope.p05,
+        percentile=envelope.percentile(cost),
+        oracle_exact=envelope.oracle_exact,
+        oracle_greedy=envelope.oracle_greedy,
+        gain=share(gain, envelope.mean),
+        gain_pp=100 * gain / len(load.requests),
+        capture=share(gain, envelope.mean - envelope.oracle_exact),
+        excess_pp=_excess_pp(served, load.unmerged, protocol.slo_s),
+        forecast_error=error,
+        forecast_bias=bias,
+        jain_sidecars=_jain(served, load.led.sidecar),
+        jain_tenants=_jain(served, load.led.tenant),
+        starts_s=tuple(merge.start_cell * protocol.cell_s for merge in merges),
+        reasons=tuple(merge.reason for merge in merges),
+    )
+
+
+def _excess_pp(served: Served, unmerged: Served, slo_s: float) -> float | None:
+    rate, base = served.violation_rate(slo_s), unmerged.violation_rate(slo_s)
+    return None if rate is None or base is None else 100 * (rate - base)
+
+
+def _forecast(
+    merges: list[Merge], costs: npt.NDArray[np.number], protocol: Protocol
+) -> tuple[float | None, float | None]:
+    """Mean absolute error and bias; the forecast counts what arrives and what is in service."""
+    counted = isinstance(protocol.model, Overlap) and protocol.model.counting == "in_service"
+    errors = [
+        merge.forecast - float(cost)
+        for merge, cost in zip(merges, costs, strict=True)
+        if merge.forecast is not None
+    ]
+    if not counted or not errors:
+        return None, None
+    return float(np.mean(np.abs(errors))), float(np.mean(errors))
+
+
+def _jain(served: Served, labels: npt.NDArray[np.generic] | None) -> float | None:
+    if labels is None or (served.request < 0).any() or len(np.unique(labels)) < 2:
+        return None
+    return fairness(served.harmed, labels[served.request]).jain
+
+
+def served_load(served: Served, requests: Requests) -> ServedLoad:
+    """Requests and tokens that were served of those given."""
+    known = requests.tokens is not None and not (served.request < 0).any()
+    tokens = int(requests.tokens[served.request].sum()) if known else None  # type: ignore[index]
+    return ServedLoad(len(served.request), tokens)

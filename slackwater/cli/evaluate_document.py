@@ -1,0 +1,107 @@
+"""The evaluation for programs: every figure, and all that repeats it, as plain values for JSON."""
+
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater import __version__
+from slackwater.errors import SlackwaterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibration.verdict import Verdict
+    from slackwater.cli.evaluate_job import Evaluation, Group
+    from slackwater.cli.evaluate_sources import Traffic
+
+SCHEMA_VERSION = 1
+
+
+def document(evaluation: "Evaluation", groups: "Sequence[Group]") -> dict[str, Any]:
+    """Configuration, versions, loads, runs and verdicts."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "configuration": _configuration(evaluation),
+        "versions": _versions(),
+        "loads": [_load(group, traffic) for group in groups for traffic in group.traffic],
+        "runs": [
+            {"load": group.name, **asdict(run)}
+            for group in groups
+            for one in group.scored
+            for run in one.runs
+        ],
+        "verdicts": [_verdict(group, verdict) for group in groups for verdict in group.verdicts],
+        "notes": [note for group in groups for note in group.notes],
+    }
+
+
+def write(path: Path, fields: dict[str, Any]) -> None:
+    """Write the document as indented JSON; raises `SlackwaterError` when that fails."""
+    import msgspec
+
+    encoded = msgspec.json.encode(fields, enc_hook=_plain)
+    try:
+        path.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
+    except OSError as error:
+        msg = f"cannot write --json {path}: {error.strerror}"
+        raise SlackwaterError(msg) from None
+
+
+def _plain(value: object) -> object:
+    import numpy as np
+
+    if isinstance(value, np.generic):
+        return value.item()
+    msg = f"{type(value)} has no JSON form"
+    raise TypeError(msg)
+
+
+def _configuration(evaluation: "Evaluation") -> dict[str, Any]:
+    import msgspec
+
+    job, protocol = evaluation.job, evaluation.protocol
+    fitting = protocol.corridor.budgets()
+    return {
+        **asdict(job),
+        "traces": [str(path) for path in job.traces],
+        "policies": [entrant.name for entrant in evaluation.entrants],
+        "cell_s": protocol.cell_s,
+        "slo_s": protocol.slo_s,
+        "model": {"name": protocol.model.name, **asdict(protocol.model)},  # type: ignore[call-overload]
+        "controller": msgspec.to_builtins(evaluation.entrants[0].settings),
+        "smallest_budget": fitting[0],
+        "largest_budget": fitting[-1],
+    }
+
+
+def _load(group: "Group", traffic: "Traffic") -> dict[str, Any]:
+    return {
+        "load": group.name,
+        "trace": traffic.source.name,
+        "format": traffic.format,
+        "sha256": traffic.sha256,
+        "seed": traffic.seed,
+        "requests": len(traffic.source.requests),
+        "duration_s": traffic.duration_s,
+        "skipped": traffic.skipped,
+        "first_cells": list(traffic.source.first_cells),
+    }
+
+
+def _verdict(group: "Group", verdict: "Verdict") -> dict[str, Any]:
+    fields = asdict(verdict)
+    fields["interval"] = fields.pop("interval_pp")
+    return {"load": group.name, **fields}
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {
+        "slackwater": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "numpy": version("numpy"),
+        "numba": version("numba"),
+    }
