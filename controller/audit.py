@@ -4,8 +4,12 @@ import math
 
 from controller.decider import Outcome, candidate_count
 from controller.overlap import overlap_sd
-from controller.view import US_PER_S, Timing, View
+from controller.view import Timing, View
+from slackwater.clock import US_PER_S
 from slackwater.events import Candidates, Decision
+
+# A corridor of many ticks is shown in strides: the record of a decision stays small.
+MAX_CANDIDATES = 128
 
 
 def candidates_of(view: View, timing: Timing) -> Candidates | None:
@@ -20,14 +24,16 @@ def candidates_of(view: View, timing: Timing) -> Candidates | None:
         return None
     tick_s = view.settings.tick_s
     ahead_s = (timing.first_reachable_step - timing.step) * timing.step_time_s
-    number = candidate_count(view, timing)
+    ticks = candidate_count(view, timing)
+    stride = -(-ticks // MAX_CANDIDATES)
+    number = -(-ticks // stride)
     forgotten = [
-        math.sqrt(1.0 - 4.0 ** (-(ahead_s + i * tick_s) / view.settings.half_life_s))
+        math.sqrt(1.0 - 4.0 ** (-(ahead_s + i * stride * tick_s) / view.settings.half_life_s))
         for i in range(number)
     ]
     return Candidates(
         first_us=view.tick_us + round(ahead_s * US_PER_S),
-        step_s=tick_s,
+        step_s=stride * tick_s,
         overlap=[round(view.cost, 4)] * number,
         overlap_sd=[
             round(overlap_sd(rate, math.hypot(error, spread * f), view.window_s), 4)
@@ -52,8 +58,9 @@ def decision_of(
         merge_id=order.merge_id if order else None,
         at_step=order.at_step if order else None,
         step=timing.step if timing else None,
-        gap_steps=max(0, timing.gap_steps) if timing else None,
-        gap_s=max(0.0, timing.gap_s) if timing else None,
+        first_reachable_step=timing.first_reachable_step if timing else None,
+        gap_steps=timing.reported_gap_steps if timing else None,
+        gap_s=timing.reported_gap_steps * timing.step_time_s if timing else None,
         step_time_s=timing.step_time_s if timing else None,
         window_s=view.window_s,
         learners=len(view.learners),

@@ -2,15 +2,19 @@
 
 Each sidecar is one ordered source; its watermark is the newest time it has shown, less the
 allowed lateness. An event whose bin has closed is late: counted as such, kept by the run log,
-and in no bin. The same event twice in an open bin counts once.
+and in no bin; so is a single event far in the future, which would close every bin before it.
+The same event twice in an open bin counts once.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from slackwater.clock import US_PER_S
 from slackwater.events import BinRow, Bins, Load, Request
 
-US_PER_S = 1_000_000
+# One event so far ahead of its sidecar's last is a wrong clock; two are a long silence.
+JUMP_US = 900 * US_PER_S
+MAX_COUNT = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -32,6 +36,12 @@ class _Sidecar:
     newest_us: int
     open: dict[int, _OpenBin] = field(default_factory=dict)
     late: int = 0
+    jump_us: int | None = None
+
+    def confirms(self, at_us: int) -> bool:
+        """True when this is the second event in a row far ahead of all before: time did jump."""
+        before, self.jump_us = self.jump_us, at_us
+        return before is not None and abs(at_us - before) <= JUMP_US
 
 
 @dataclass(slots=True)
@@ -76,6 +86,10 @@ class PartitionCounter:
             if sidecar is None:
                 sidecar = self._sidecars[event.sidecar] = self._new_sidecar(at_us)
             if at_us < sidecar.closed_us:
+                sidecar.late += 1
+                counted.late.append(index)
+                continue
+            if at_us - sidecar.newest_us > JUMP_US and not sidecar.confirms(at_us):
                 sidecar.late += 1
                 counted.late.append(index)
                 continue
@@ -167,8 +181,8 @@ def _row(sidecar: str, start_us: int, bin_: _OpenBin, late: int) -> BinRow:
         start_us=start_us,
         finished=len(bin_.ends_us),
         failed=bin_.failed,
-        prompt_tokens=bin_.prompt_tokens,
-        output_tokens=bin_.output_tokens,
+        prompt_tokens=min(bin_.prompt_tokens, MAX_COUNT),
+        output_tokens=min(bin_.output_tokens, MAX_COUNT),
         e2e_sum_s=bin_.e2e_sum_s,
         samples=bin_.samples,
         in_system=bin_.in_system,

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from controller.corridor import steps_in
 from controller.learners import settled
 from controller.policies import Choice, Policy
-from controller.view import US_PER_S, Timing, View
-from slackwater.events import MergeReport
+from controller.view import Timing, View
+from slackwater.clock import US_PER_S
+from slackwater.events import Finished, MergeReport
 
 # A command stays valid for twice the time it should need, plus some leads: a slow step or a slow
 # broker must not lose the merge, and a learner that stalls must not merge at a stale moment.
@@ -58,6 +59,9 @@ class Decider:
 
     def observe_report(self, report: MergeReport) -> None:
         """Note that a participant has finished or skipped the pending merge."""
+        if isinstance(report, Finished):
+            # Whoever asked for a merge now has had one, even if H_max brought it.
+            self.merge_now = False
         if self.pending and report.merge_id == self.pending.merge_id and settled(report):
             self.pending.waiting_for.discard(report.learner)
             if not self.pending.waiting_for:

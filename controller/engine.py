@@ -17,7 +17,8 @@ from controller.learners import Learners
 from controller.outlook import Outlook
 from controller.policies import Policy
 from controller.settings import ControllerSettings
-from controller.view import US_PER_S, View, cost_of, timing_of
+from controller.view import View, cost_of, timing_of
+from slackwater.clock import US_PER_S
 from slackwater.events import (
     Accepted,
     BinRow,
@@ -36,6 +37,9 @@ from slackwater.events import (
 
 Observation = BinRow | Step | Heartbeat | MergeReport | Pause | Resume | MergeNow
 Key = tuple[int, int, str, int]
+
+# Without any observation for so long, no tick is decided until the next one.
+QUIET_US = 60 * US_PER_S
 
 PHASES: tuple[type[MergeReport], ...] = (Accepted, Started, Finished, Skipped)
 
@@ -61,8 +65,8 @@ class Engine:
         self._tick_us = round(settings.tick_s * US_PER_S)
         self._heap: list[tuple[Key, int, Observation]] = []
         self._arrival = count()
-        self._first_tick_us: int | None = None
         self._next_tick_us: int | None = None
+        self._newest_us = 0
         self._outlook = Outlook(settings, bin_s)
         self._learners = Learners()
         self._lead = CommandLead(settings.command_lead_s)
@@ -84,16 +88,34 @@ class Engine:
         if self._next_tick_us is None:
             if not self._heap or self._heap[0][0][0] > watermark_us:
                 return
-            self._first_tick_us = self._next_tick_us = -(-self._heap[0][0][0] // self._tick_us) * (
-                self._tick_us
-            )
+            self._next_tick_us = self._tick_at_or_after(self._heap[0][0][0])
         while self._next_tick_us <= watermark_us:
+            if self._next_tick_us - self._newest_us > QUIET_US and not self._skip_quiet(
+                watermark_us
+            ):
+                return
             yield from self._tick(self._next_tick_us)
             self._next_tick_us += self._tick_us
 
+    def _skip_quiet(self, watermark_us: int) -> bool:
+        """Go to the next observation, after a minute in which there was none; False if none is.
+
+        Whatever time may have passed (a clock that jumped, a host that slept), there is nothing
+        to decide on before it.
+        """
+        if not self._heap or self._heap[0][0][0] > watermark_us:
+            return False
+        self._next_tick_us = self._tick_at_or_after(self._heap[0][0][0])
+        return True
+
+    def _tick_at_or_after(self, us: int) -> int:
+        return max(self._next_tick_us or 0, -(-us // self._tick_us) * self._tick_us)
+
     def _tick(self, tick_us: int) -> Iterator[tuple[Decision, MergeCommand | None]]:
         while self._heap and self._heap[0][0][0] <= tick_us:
-            self._apply(heapq.heappop(self._heap)[2])
+            key, _, observation = heapq.heappop(self._heap)
+            self._newest_us = max(self._newest_us, key[0])
+            self._apply(observation)
         view = self._view(tick_us)
         for index, decider in enumerate(self._deciders):
             outcome = decider.decide(view)
@@ -110,7 +132,7 @@ class Engine:
             outlook.follow_window(self._learners.window_s)
         return View(
             tick_us=tick_us,
-            tick_index=(tick_us - (self._first_tick_us or 0)) // self._tick_us,
+            tick_index=tick_us // self._tick_us,
             settings=self.settings,
             learners=learners,
             lead_s=self._lead.lead_s,

@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 
-from slackwater.events import Accepted, MergeReport, Skipped
+from slackwater.clock import US_PER_S
+from slackwater.events import SKIPPED_LATE, Accepted, MergeReport, Skipped
 
-US_PER_S = 1_000_000
 MARGIN = 1.5
 FORGET = 0.9
 KEPT_ORDERS = 64
@@ -21,6 +21,7 @@ class CommandLead:
         self._least_s = least_s
         self._slowest_s = 0.0
         self._orders: OrderedDict[str, int] = OrderedDict()
+        self._answered: set[tuple[str, str]] = set()
 
     @property
     def lead_s(self) -> float:
@@ -32,18 +33,21 @@ class CommandLead:
         self._orders[merge_id] = at_us
         if len(self._orders) > KEPT_ORDERS:
             self._orders.popitem(last=False)
+            self._answered = {a for a in self._answered if a[0] in self._orders}
 
     def observe(self, report: MergeReport) -> None:
         """Take a learner's answer to a command; of anything else it learns nothing."""
         ordered_us = self._orders.get(report.merge_id)
-        if ordered_us is None or not _is_answer(report):
+        answer = (report.merge_id, report.learner)
+        if ordered_us is None or answer in self._answered or not _is_answer(report):
             return
+        self._answered.add(answer)
         took_s = (report.at_us - ordered_us) / US_PER_S
         self._slowest_s = max(took_s, FORGET * self._slowest_s)
 
 
 def _is_answer(report: MergeReport) -> bool:
-    """Accepted, or refused on sight for coming too late."""
+    """Accepted, or refused for coming too late."""
     if isinstance(report, Skipped):
-        return (report.reason or "").startswith("late: this learner")
+        return (report.reason or "").partition(":")[0] == SKIPPED_LATE
     return isinstance(report, Accepted)

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 
 from controller.estimators import EwMean
+from slackwater.clock import US_PER_S
 from slackwater.events import Finished, Heartbeat, MergeReport, Skipped, Started, Step
 
-US_PER_S = 1_000_000
 STEP_HALF_LIFE_S = 5.0
 LOSS_HALF_LIFE_S = 2.0
+TOKENS_HALF_LIFE_S = 60.0
 WINDOW_HALF_LIFE_MERGES = 2.0
 
 
@@ -26,6 +27,7 @@ class LearnerState:
     checkpoint_pressure: float | None = None
     step_time: EwMean = field(default_factory=lambda: EwMean(STEP_HALF_LIFE_S))
     loss: EwMean = field(default_factory=lambda: EwMean(LOSS_HALF_LIFE_S))
+    tokens_per_step: EwMean = field(default_factory=lambda: EwMean(TOKENS_HALF_LIFE_S))
 
     @property
     def loss_reduction(self) -> float | None:
@@ -36,13 +38,16 @@ class LearnerState:
 
     def observe(self, step: Step) -> None:
         """Take one finished inner step."""
-        if step.step - step.steps_since_merge != self.last_merge_step:
-            self.merge(step.step - step.steps_since_merge, self.at_us)
         dt_s = max(0, step.at_us - self.at_us) / US_PER_S
-        if step.step_time_s is not None and step.step_time_s > 0:
-            self.step_time.update(step.step_time_s, dt_s)
+        merged_step = step.step - step.steps_since_merge
+        if merged_step != self.last_merge_step:
+            self.merge(merged_step, self.at_us)
+        step_time_s = step.step_time_s or self._between(step, dt_s)
+        if step_time_s:
+            self.step_time.update(step_time_s, dt_s)
         if step.loss is not None:
             self.loss.update(step.loss, dt_s)
+        self.tokens_per_step.update(step.tokens, dt_s)
         if self.loss_at_merge is None:
             self.loss_at_merge = step.loss
         self.step = step.step
@@ -50,6 +55,12 @@ class LearnerState:
         self.network_pressure = step.network_pressure
         self.checkpoint_pressure = step.checkpoint_pressure
         self.at_us = self.seen_us = step.at_us
+
+    def _between(self, step: Step, dt_s: float) -> float | None:
+        """Step time of a learner that reports none: the time between two steps without a merge."""
+        steps = step.step - self.step
+        merged_between = self.merged_us >= self.at_us
+        return None if steps <= 0 or merged_between else dt_s / steps
 
     def merge(self, step: int, at_us: int) -> None:
         """Note that it merged at `step`, when that is known by its report or by its next step."""
@@ -67,7 +78,8 @@ class Learners:
         self._in_merge: set[str] = set()
 
     def observe_step(self, step: Step) -> None:
-        """Take a step report; the first one makes the learner known."""
+        """Take a step report; the first one makes the learner known. Who steps does not merge."""
+        self._in_merge.discard(step.learner)
         state = self.states.get(step.learner)
         if state is None:
             state = self.states[step.learner] = LearnerState(

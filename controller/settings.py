@@ -48,7 +48,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         expect_learners: no merge is commanded before so many have reported.
         history_s: how far back the distribution of forecast costs reaches.
         fixed_steps: the period of `fixed_h`.
-        tokens_target: `adaptive_tokens` merges after so many tokens a learner.
+        tokens_target: `adaptive_tokens` merges after so many tokens a learner; None: after what the
+            middle of the corridor would bring at the learners' usual tokens a step.
         pressure_threshold: `pressure_gate` merges at or below it.
         deferral_probability: chance per tick in `random_deferral`; None spreads the coin evenly
             over the corridor.
@@ -62,7 +63,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     max_gap_steps: Annotated[int, Meta(ge=1)] = 512
     window_s: Positive = 8.0
     measure_window: bool = True
-    tick_s: Positive = 0.25
+    tick_s: Annotated[float, Meta(ge=0.01)] = 0.25
     half_life_s: Positive = 4.0
     command_lead_s: NotNegative = 1.0
     stale_after_s: Positive = 2.0
@@ -70,12 +71,12 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     expect_learners: Annotated[int, Meta(ge=0)] = 1
     history_s: Positive = 1800.0
     fixed_steps: Annotated[int, Meta(ge=1)] = 256
-    tokens_target: Positive = 1e6
+    tokens_target: Positive | None = None
     pressure_threshold: NotNegative = 0.5
     deferral_probability: Annotated[float, Meta(gt=0, le=1)] | None = None
     stopping_tau_s: Positive = 6.0
     weights: ScoreWeights = ScoreWeights()
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
 
     def __post_init__(self) -> None:
         if self.min_gap_steps > self.max_gap_steps:

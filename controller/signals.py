@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from controller.estimators import EwMean, EwRate
+from slackwater.clock import US_PER_S
 from slackwater.events import BinRow
-
-US_PER_S = 1_000_000
 
 
 class SidecarSignal:
@@ -94,7 +93,8 @@ class SidecarSignal:
 class Load:
     """The group's load at one moment: sums over its fresh sidecars, None where unknown.
 
-    `stale` names the sidecars whose load is unknown; `age_s` is the oldest fresh look's age.
+    `stale` names the sidecars whose load is unknown; `age_s` is the age of the oldest look, that
+    at a stale one included.
     """
 
     rate_per_s: float | None

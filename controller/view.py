@@ -8,8 +8,7 @@ from controller.learners import LearnerState
 from controller.overlap import expected_overlap
 from controller.settings import ControllerSettings
 from controller.signals import Load
-
-US_PER_S = 1_000_000
+from slackwater.clock import US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,11 @@ class Timing:
     first_reachable_step: int
     step_time_s: float
     steps_per_tick: int
+
+    @property
+    def reported_gap_steps(self) -> int:
+        """Inner steps since the last merge, by the learners' reports."""
+        return max(0, self.step - self.last_merge_step)
 
     @property
     def gap_steps(self) -> int:

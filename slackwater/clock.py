@@ -14,6 +14,7 @@ from slackwater.errors import InputError
 
 CLOCK_ENV = "SLACKWATER_CLOCK"
 US_PER_S = 1_000_000
+MAX_SPEED = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class RunClock:
     wall_us: Callable[[], int] = lambda: time.time_ns() // 1000
 
     def __post_init__(self) -> None:
-        if not self.speed > 0:
-            msg = f"speed is {self.speed}; it must be above 0 (1 is real time)"
+        if not 0 < self.speed <= MAX_SPEED:
+            msg = f"speed is {self.speed}; it must be above 0 and at most {MAX_SPEED:g} (1 is real)"
             raise InputError(msg)
 
     def now_us(self) -> int:

@@ -13,6 +13,9 @@ from msgspec import Meta
 
 SCHEMA_VERSION = 1
 
+SKIPPED_LATE = "late"
+"""First word of the reason of a learner that could not reach a command's step any more."""
+
 # 2000-01-01 to 2100-01-01: a time in seconds, milliseconds or nanoseconds falls outside.
 MIN_TIME_US = 946_684_800_000_000
 MAX_TIME_US = 4_102_444_800_000_000
@@ -177,8 +180,13 @@ class Decision(Event, frozen=True, kw_only=True, tag="decision"):
     merge_id: Annotated[Name | None, about("the merge that it commands")] = None
     at_step: Annotated[Count | None, about("the inner step at which learners shall merge")] = None
     step: Annotated[Count | None, about("largest inner step reported")] = None
-    gap_steps: Annotated[Count | None, about("inner steps since the last merge")] = None
-    gap_s: Annotated[Seconds | None, about("time since the last merge")] = None
+    first_reachable_step: Annotated[
+        Count | None, about("first step that a command sent now reaches every learner before")
+    ] = None
+    gap_steps: Annotated[
+        Count | None, about("inner steps since the last merge, by the learners' reports")
+    ] = None
+    gap_s: Annotated[Seconds | None, about("the same gap in seconds")] = None
     step_time_s: Annotated[Seconds | None, about("measured time of an inner step")] = None
     window_s: Annotated[Seconds, about("expected length of the window")]
     learners: Annotated[Count, about("learners that take part")]
@@ -186,7 +194,7 @@ class Decision(Event, frozen=True, kw_only=True, tag="decision"):
     rate_sd: Annotated[NotNegative | None, about("standard deviation of the forecast rate")] = None
     in_flight: Annotated[NotNegative | None, about("requests in the system")] = None
     signal_age_s: Annotated[Seconds | None, about("age of the oldest signal used")] = None
-    stale: Annotated[list[str], about("sidecars and learners whose signal is stale")] = []
+    stale: Annotated[list[str], about("sidecars whose load is unknown")] = []
     score: Annotated[float | None, about("the score that is compared")] = None
     threshold: Annotated[float | None, about("what the score is compared with")] = None
     terms: Annotated[dict[str, float], about("the terms that the score is the sum of")] = {}

@@ -226,6 +226,7 @@ CREATE TABLE decisions (
     merge_id VARCHAR,
     at_step BIGINT,
     step BIGINT,
+    first_reachable_step BIGINT,
     gap_steps BIGINT,
     gap_s DOUBLE,
     step_time_s DOUBLE,
@@ -260,8 +261,11 @@ COMMENT ON COLUMN decisions.reason IS 'why';
 COMMENT ON COLUMN decisions.merge_id IS 'the merge it commanded, NULL when it waited';
 COMMENT ON COLUMN decisions.at_step IS 'inner step at which the learners are to merge';
 COMMENT ON COLUMN decisions.step IS 'largest step reported by a learner';
-COMMENT ON COLUMN decisions.gap_steps IS 'inner steps since the last merge';
-COMMENT ON COLUMN decisions.gap_s IS 'seconds since the last merge';
+COMMENT ON COLUMN decisions.first_reachable_step IS
+    'first inner step that a command sent at the tick reaches every learner before';
+COMMENT ON COLUMN decisions.gap_steps IS
+    'inner steps since the last merge, by the learners'' reports';
+COMMENT ON COLUMN decisions.gap_s IS 'the same gap in seconds, event time';
 COMMENT ON COLUMN decisions.step_time_s IS 'measured time of one inner step, seconds';
 COMMENT ON COLUMN decisions.window_s IS 'length of the window it reckoned with, seconds';
 COMMENT ON COLUMN decisions.learners IS 'learners known';

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import faust
+from aiokafka.errors import KafkaError
 
 from slackwater.codec import encode_lines
 from slackwater.topics import ALL_TOPICS, REQUESTS, Topic
@@ -20,6 +21,7 @@ from streams.transport import QuickTransport
 
 TICK_S = 0.05
 DRAIN_POLL_S = 0.01
+LAG_S = 1.0
 
 
 def read_topics(settings: StreamSettings) -> tuple[Topic, ...]:
@@ -79,6 +81,7 @@ class Wiring:
         counts_only = "count" in job.settings.roles and job.log is None
         self._hold = BinHold(time.monotonic) if counts_only else None
         self.deciding = True
+        self._turn = asyncio.Lock()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         prefix = job.settings.run.prefix
         self._topics = {
@@ -90,6 +93,7 @@ class Wiring:
                 self._agent(topic)
             )
         app.timer(TICK_S)(self._tick)
+        app.timer(LAG_S)(self._measure_lag)
         app.on_rebalance_complete.connect(self._ready, weak=False)
 
     async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
@@ -109,15 +113,19 @@ class Wiring:
         agent.__name__ = topic.kind
         return agent
 
-    def _fail(self, error: Exception) -> None:
+    def _check_sent(self, sent: asyncio.Future[Any]) -> None:
+        """A message that the broker refused is lost to everybody: end rather than go on."""
+        if not sent.cancelled() and (error := sent.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
         if not self.failure.done():
             self.failure.set_exception(error)
 
     async def _take(self, topic: Topic, stream: Any, event: Any) -> None:
         message, value = event.message, event.value
-        outgoing = self.job.handle(Message(topic, message.partition, message.offset, value))
         # A rebalance cancels agents: what this message gave rise to is sent all the same.
-        await asyncio.shield(self.send(outgoing))
+        await asyncio.shield(self._handle(Message(topic, message.partition, message.offset, value)))
         self._handled[message.topic, message.partition] = message.offset
         if self._hold is not None and topic is REQUESTS:
             counter = self.job.counters.get(message.partition)
@@ -125,34 +133,56 @@ class Wiring:
         else:
             await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
 
+    async def _handle(self, message: Message) -> None:
+        async with self._turn:
+            await self._send(self.job.handle(message))
+
     async def _tick(self) -> None:
         if not self.deciding:
             return
         try:
-            await self.send(self.job.tick())
+            async with self._turn:
+                await self._send(self.job.tick())
         except Exception as error:
             self._fail(error)
 
-    async def send(self, outgoing: Iterable[Outgoing]) -> None:
-        """Send each of them as one message."""
+    async def _send(self, outgoing: Iterable[Outgoing]) -> None:
+        """Send each as one message; one turn at a time, so what was decided first leaves first."""
         for out in outgoing:
-            self._last_sent[out.topic] = await self._topics[out.topic].send(
+            sent: Any = await self._topics[out.topic].send(
                 key=out.key.encode(), value=encode_lines(out.events)
             )
+            sent.add_done_callback(self._check_sent)
+            self._last_sent[out.topic] = sent
 
     async def drain(self, timeout_s: float) -> bool:
         """Decide no more, and wait until what was sent has come back to be logged.
 
-        True when it has; False after `timeout_s`, or where this process does not log.
+        True when it has, or where this process does not log; False when it did not come back
+        within `timeout_s`.
         """
         self.deciding = self.job.deciding = False
         if self.job.log is None:
+            return True
+        try:
+            await asyncio.wait_for(self._all_came_back(), timeout_s)
+        except (TimeoutError, KafkaError):
             return False
-        deadline = time.monotonic() + timeout_s
-        for future in list(self._last_sent.values()):
-            sent = await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
-            while self._handled.get((sent.topic, sent.partition), -1) < sent.offset:
-                if time.monotonic() > deadline:
-                    return False
-                await asyncio.sleep(DRAIN_POLL_S)
         return True
+
+    async def _all_came_back(self) -> None:
+        for future in list(self._last_sent.values()):
+            sent = await future
+            while self._handled.get((sent.topic, sent.partition), -1) < sent.offset:
+                await asyncio.sleep(DRAIN_POLL_S)
+
+    async def _measure_lag(self) -> None:
+        """Show how many messages each partition holds that were not handled yet."""
+        kinds = {topic.name(self.job.settings.run.prefix): topic.kind for topic in ALL_TOPICS}
+        for tp in self.app.consumer.assignment():
+            end = self.app.consumer.highwater(tp)
+            handled = self._handled.get((tp.topic, tp.partition))
+            if end is not None and handled is not None and tp.topic in kinds:
+                labels = {"topic": kinds[tp.topic], "partition": str(tp.partition)}
+                lag = max(0, end - handled - 1)
+                self.job.metrics.set("consumer_lag_events", lag, **labels)

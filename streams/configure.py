@@ -14,6 +14,7 @@ from slackwater.settings import RunSettings
 from streams.settings import ROLES, StreamSettings
 
 WALL_TIMES = ("command_lead_s", "learner_stale_s")
+DEFAULT_SKEW_S = 60.0
 
 
 def stream_settings(
@@ -26,17 +27,17 @@ def stream_settings(
     """Settings of a stream process; raises `InputError` naming the value that is wrong.
 
     `assignments` are `NAME=VALUE` or `controller.NAME=VALUE`, values as JSON or plain text; they
-    win. How long a command travels and how long a learner may be silent are times on the wall:
-    event time that runs faster stretches both by the clock's speed.
+    win. How long a command travels and how long a learner may be silent or behind are times on the
+    wall: event time that runs faster stretches them by the clock's speed.
     """
     tree: dict[str, Any] = {**job, "controller": {"group": run.group, **controller}}
     for assignment in assignments:
         _assign(tree, assignment)
     defaults = ControllerSettings()
     for name in WALL_TIMES:
-        tree["controller"][name] = clock.speed * _number(
-            name, tree["controller"].get(name, getattr(defaults, name))
-        )
+        given = tree["controller"].get(name, getattr(defaults, name))
+        tree["controller"][name] = clock.speed * _number(name, given)
+    tree["skew_s"] = clock.speed * _number("skew_s", tree.get("skew_s", DEFAULT_SKEW_S))
     settings = _convert({**tree, "run": msgspec.to_builtins(run)})
     for name in (settings.policy, *settings.shadow):
         policy_named(name)
@@ -62,7 +63,7 @@ def _path(kind: type, value: Any) -> Any:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     msg = f"{name} is {value!r}; it must be a number of seconds"
     raise InputError(msg)
@@ -72,6 +73,9 @@ def _assign(tree: dict[str, Any], assignment: str) -> None:
     path, equals, text = assignment.partition("=")
     if not equals or not path:
         msg = f"--set {assignment!r}: it must be NAME=VALUE or controller.NAME=VALUE"
+        raise InputError(msg)
+    if path in {"run", "controller"} or path.startswith("run.") or path == "controller.group":
+        msg = f"--set {assignment!r}: {path} cannot be set; the environment names the run"
         raise InputError(msg)
     *parents, name = path.split(".")
     place = tree

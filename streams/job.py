@@ -12,7 +12,7 @@ import msgspec
 
 from controller.counting import Counted, PartitionCounter
 from slackwater.clock import RunClock
-from slackwater.codec import Codec, Decoded
+from slackwater.codec import BadLine, Codec, Decoded
 from slackwater.events import DeadLetter, Decision
 from slackwater.topics import (
     ALL_TOPICS,
@@ -26,10 +26,22 @@ from slackwater.topics import (
     Topic,
 )
 from streams.metrics import Metrics
+from streams.ours import Ours
 from streams.settings import StreamSettings
 from streams.stage import DecisionStage
-from streams.watch import watch_decisions, watch_delay, watch_events
+from streams.watch import (
+    Obstacles,
+    watch_bins,
+    watch_command,
+    watch_counted,
+    watch_decisions,
+    watch_delay,
+    watch_reports,
+)
 
+# A message must stay well below what brokers take (1 MB as they ship).
+MAX_DECISIONS = 100
+MAX_RAW_BYTES = 512 << 10
 DECIDE_TOPICS = (BINS, LEARNERS, MERGES, COMMANDS)
 
 
@@ -64,9 +76,9 @@ class Log(Protocol):
         message: Message,
         events: Sequence[Any],
         extras: dict[int, dict[str, Any]],
-        late: frozenset[int],
+        late: frozenset[int] | None,
     ) -> None:
-        """Buffer the events of one message for the next commit."""
+        """Buffer the events of one message for the next commit; `late` None if nobody said."""
         ...
 
 
@@ -91,53 +103,68 @@ class Job:
     log: Log | None = None
     counters: dict[int, PartitionCounter] = field(default_factory=dict)
     deciding: bool = True
+    _next: dict[tuple[Topic, int], int] = field(default_factory=dict)
     _codecs: dict[Topic, Codec] = field(
         default_factory=lambda: {topic: Codec(topic) for topic in ALL_TOPICS}
     )
+    _ours: Ours = field(init=False)
+    _obstacles: Obstacles = field(default_factory=Obstacles)
+
+    def __post_init__(self) -> None:
+        self._ours = Ours(self.settings.run)
 
     def handle(self, message: Message) -> list[Outgoing]:
-        """Take one message of any topic; returns what it gives rise to."""
-        if self.log is not None:
-            name = message.topic.name(self.settings.run.prefix)
-            if message.offset < self.log.stored(name, message.partition):
-                return []
+        """Take one message of any topic; returns what it gives rise to, nothing for a repeat."""
+        if self._seen(message):
+            return []
         decoded = self._codecs[message.topic].decode(message.value)
         outgoing = self._dead_letters(message, decoded)
-        counted = Counted()
-        if message.topic is REQUESTS:
+        counted: Counted | None = None
+        if message.topic is REQUESTS and "count" in self.settings.roles:
             counted, bins = self._count(message, decoded.events)
             outgoing += bins
         if self.log is not None:
             self._append(self.log, message, decoded, counted)
         if self.stage is not None and self.deciding and message.topic in DECIDE_TOPICS:
             outgoing += self._decide(self.stage, decoded.events)
-        watch_events(self.metrics, decoded.events)
+            watch_reports(self.metrics, decoded.events)
         return outgoing
+
+    def _seen(self, message: Message) -> bool:
+        """True for a message that was handled by this process, or is in the log."""
+        where = (message.topic, message.partition)
+        if where not in self._next and self.log is not None:
+            name = message.topic.name(self.settings.run.prefix)
+            self._next[where] = self.log.stored(name, message.partition)
+        if message.offset < self._next.get(where, 0):
+            return True
+        self._next[where] = message.offset + 1
+        return False
 
     def tick(self) -> list[Outgoing]:
         """Wall time has passed: a silent source may have to be left behind."""
         return self._outcomes(self.stage) if self.stage is not None else []
 
     def _count(self, message: Message, events: list[Any]) -> tuple[Counted, list[Outgoing]]:
-        if "count" not in self.settings.roles:
-            return Counted(), []
-        run = self.settings.run
+        run, settings = self.settings.run, self.settings
         counter = self.counters.get(message.partition)
         if counter is None:
             counter = self.counters[message.partition] = PartitionCounter(
-                message.partition, self.settings.bin_s, self.settings.lateness_s
+                message.partition, settings.bin_s, settings.lateness_s
             )
-        counted = counter.add(events)
-        if counted.late:
-            self.metrics.count("late_events", len(counted.late), topic=REQUESTS.kind)
-        if counted.repeated:
-            self.metrics.count("repeated_events", len(counted.repeated), topic=REQUESTS.kind)
+        ours = self._ours.among(events)
+        found = counter.add([events[i] for i in ours])
+        counted = Counted([ours[i] for i in found.late], [ours[i] for i in found.repeated])
+        watch_counted(self.metrics, [events[i] for i in ours], counted)
         bins = counter.close(run.run_id, run.group)
-        return counted, [Outgoing(BINS, run.group, [bins])] if bins else []
+        if bins is None:
+            return counted, []
+        watch_bins(self.metrics, bins)
+        return counted, [Outgoing(BINS, run.group, [bins])]
 
     def _decide(self, stage: DecisionStage, events: list[Any]) -> list[Outgoing]:
         for event in events:
-            if event.run_id == self.settings.run.run_id:
+            if self._ours(event):
                 stage.observe(event)
         return self._outcomes(stage)
 
@@ -149,17 +176,25 @@ class Job:
             decisions.append(decision)
             if command is not None:
                 outgoing.append(Outgoing(COMMANDS, group, [command]))
+                watch_command(command)
         if decisions:
-            outgoing.append(Outgoing(DECISIONS, group, decisions))
+            outgoing += [
+                Outgoing(DECISIONS, group, decisions[i : i + MAX_DECISIONS])
+                for i in range(0, len(decisions), MAX_DECISIONS)
+            ]
             watch_decisions(self.metrics, decisions)
+            self._obstacles.watch(decisions)
             late = stage.engine.late_observations
             self.metrics.set("late_observations", late, group=group)
         watch_delay(self.metrics, group, self.clock.now_us(), stage.watermark_us)
         return outgoing
 
     @staticmethod
-    def _append(log: Log, message: Message, decoded: Decoded, counted: Counted) -> None:
+    def _append(log: Log, message: Message, decoded: Decoded, counted: Counted | None) -> None:
         """Log each event once: those that came twice in an open bin are left out."""
+        if counted is None:
+            log.append(message, decoded.events, decoded.extras, None)
+            return
         if not counted.repeated:
             log.append(message, decoded.events, decoded.extras, frozenset(counted.late))
             return
@@ -182,8 +217,8 @@ class Job:
             DeadLetter(
                 run_id=self.settings.run.run_id,
                 at_us=self.clock.now_us(),
-                raw=bad.raw,
-                error=bad.error,
+                raw=bad.raw[:MAX_RAW_BYTES],
+                error=_told(bad),
                 topic=name,
                 partition=message.partition,
                 offset=message.offset,
@@ -192,4 +227,11 @@ class Job:
         ]
         if message.topic is DEADLETTER:
             return []
-        return [Outgoing(DEADLETTER, name, letters)]
+        return [Outgoing(DEADLETTER, name, [letter]) for letter in letters]
+
+
+def _told(bad: BadLine) -> str:
+    """The error, with what was left out of a line too long to send on; the topic still has it."""
+    if len(bad.raw) <= MAX_RAW_BYTES:
+        return bad.error
+    return f"{bad.error} (the first {MAX_RAW_BYTES} of {len(bad.raw)} bytes)"

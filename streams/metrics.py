@@ -6,7 +6,7 @@ SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 COUNTERS = {
     "requests": ("requests that ended", ("sidecar", "status")),
-    "decisions": ("decisions of every policy", ("group", "policy", "action", "reason")),
+    "decisions": ("decisions of every policy", ("group", "policy", "active", "action", "reason")),
     "merges": ("merge reports of learners", ("group", "phase")),
     "dead_letters": ("lines that could not be read", ("topic",)),
     "late_events": ("events that came after their bin had closed", ("topic",)),
@@ -19,7 +19,7 @@ GAUGES = {
     "forecast_overlap_requests": ("expected overlap cost of a window now", ("group",)),
     "signal_age_seconds": ("age of the oldest load signal, event time", ("group",)),
     "stale_sidecars": ("sidecars whose load is unknown", ("group",)),
-    "gap_steps": ("gap that the next reachable merge would have", ("group",)),
+    "gap_steps": ("inner steps since the last merge", ("group",)),
     "watermark_delay_seconds": ("event time now less the group's watermark", ("group",)),
     "late_observations": ("observations that came after their tick", ("group",)),
     "consumer_lag_events": ("messages behind the end of the log", ("topic", "partition")),
@@ -80,3 +80,13 @@ class Metrics:
                         labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()))
                         found[f"{sample.name}{{{labels}}}"] = sample.value
         return found
+
+    def by_label(self, name: str, label: str) -> dict[str, int]:
+        """A counter's sums by the values of one label."""
+        sums: dict[str, int] = {}
+        for metric in self.counters[name].collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_total"):
+                    value = sample.labels[label]
+                    sums[value] = sums.get(value, 0) + round(sample.value)
+        return sums

@@ -1,17 +1,22 @@
 """Where a stream process starts to read: the run log's offsets, not the consumer group's."""
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from slackwater.errors import BrokerError
+from slackwater.errors import BrokerError, RunLogError
 from slackwater.settings import RunSettings
 from slackwater.topics import Topic
 from slackwater.transport import reader
 
+PROBE_MS = 2000
+
 Offsets = dict[tuple[str, int], int]
+
+log = logging.getLogger(__name__)
 
 
 def starting_offsets(
@@ -19,16 +24,49 @@ def starting_offsets(
 ) -> Offsets:
     """For each partition of `topics`: what the log says, else the end or start of the topic.
 
-    Raises `BrokerError` when the broker or a topic is not there.
+    Raises `BrokerError` when the broker or a topic is not there, and `RunLogError` when the log
+    has read further than the topic goes: then it comes from another broker. Messages that the
+    topic no longer keeps are named in a warning.
     """
     consumer = reader(run.bootstrap, topics, run.prefix, from_start=reset == "earliest")
     try:
-        return {
-            (tp.topic, tp.partition): stored.get((tp.topic, tp.partition), consumer.position(tp))
-            for tp in consumer.assignment()
-        }
+        found = {}
+        oldest = consumer.beginning_offsets(list(consumer.assignment()))
+        for tp in sorted(consumer.assignment()):
+            offset = stored.get((tp.topic, tp.partition))
+            if offset is None:
+                offset = consumer.position(tp)
+            elif offset < oldest[tp]:
+                lost = "%s[%d]: messages %d to %d are gone; the log has a gap there"
+                log.warning(lost, tp.topic, tp.partition, offset, oldest[tp] - 1)
+                offset = oldest[tp]
+            found[tp.topic, tp.partition] = offset
+        _check_reach(consumer, found)
+        return found
     finally:
         consumer.close()
+
+
+def _check_reach(consumer: KafkaConsumer, offsets: Offsets) -> None:
+    """Raise `RunLogError` where the message before a stored offset is not in the topic.
+
+    A broker's word for the end of a topic can lag behind what it has acknowledged, so the message
+    itself is asked for.
+    """
+    partitions = {TopicPartition(t, p): offset for (t, p), offset in offsets.items()}
+    ends = consumer.end_offsets(list(partitions))
+    for tp, offset in partitions.items():
+        if offset <= ends[tp]:
+            continue
+        consumer.assign([tp])
+        consumer.seek(tp, offset - 1)
+        if not consumer.poll(timeout_ms=PROBE_MS, max_records=1).get(tp):
+            msg = (
+                f"the run log is at message {offset} of {tp.topic}[{tp.partition}], which ends at "
+                f"{ends[tp]}: it was written with another broker; name another --db, or another "
+                "run by SLACKWATER_RUN_ID"
+            )
+            raise RunLogError(msg)
 
 
 def place_group(run: RunSettings, group_id: str, offsets: Offsets) -> None:

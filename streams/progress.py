@@ -6,10 +6,14 @@ it, time goes on without it, and its signal ages. That choice changes when a tic
 never what it decides: a tick sees what was observed up to its own time, whoever sent it.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from slackwater.clock import US_PER_S
 from slackwater.events import Bins, Heartbeat, MergeReport, Step
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -26,6 +30,7 @@ class Progress:
         expect_sidecars, expect_learners: how many must have been heard before time starts, unless
             `silence_s` passes first; 0 waits for none.
         monotonic: wall clock in seconds.
+        skew_s: a source whose event time is further behind the newest is not waited for.
     """
 
     def __init__(
@@ -34,13 +39,17 @@ class Progress:
         expect_sidecars: int,
         expect_learners: int,
         monotonic: Callable[[], float],
+        skew_s: float = 60.0,
     ) -> None:
+        self._skew_us = round(skew_s * US_PER_S)
+        self._behind: set[tuple[str, str]] = set()
         self._silence_s = silence_s
         self._expect = {"sidecar": expect_sidecars, "learner": expect_learners}
         self._monotonic = monotonic
         self._sources: dict[tuple[str, str], _Source] = {}
-        self._reports_seen: dict[str, int] = {}
-        self._held: dict[str, list[tuple[int, int]]] = {}
+        self._reports: dict[str, set[tuple[str, str]]] = {}
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._held: dict[str, dict[int, int]] = {}
         self._first_s: float | None = None
         self._newest_s: float | None = None
 
@@ -51,17 +60,27 @@ class Progress:
 
     def hear_learner(self, event: Step | Heartbeat) -> None:
         """A learner is complete up to its event once the merge reports before it are here too."""
+        learner, sent = event.learner, event.reports_sent or 0
         if isinstance(event, Heartbeat) and event.final:
-            self._sources.pop(("learner", event.learner), None)
-            self._held.pop(event.learner, None)
+            self._sources.pop(("learner", learner), None)
+            self._forget(learner)
             return
-        needed = event.reports_sent or 0
-        self._held.setdefault(event.learner, []).append((needed, event.at_us))
-        self._release(event.learner)
+        first, newest = self._sent.get(learner, (sent, sent))
+        if sent < newest:
+            # It was started anew, and counts anew.
+            self._forget(learner)
+            first = sent
+        # Reports older than its first word here will not come, and are not waited for.
+        self._sent[learner] = (first, sent)
+        held = self._held.setdefault(learner, {})
+        needed = sent - first
+        held[needed] = max(event.at_us, held.get(needed, 0))
+        self._release(learner)
 
     def hear_report(self, report: MergeReport) -> None:
-        """Count a merge report of a learner."""
-        self._reports_seen[report.learner] = self._reports_seen.get(report.learner, 0) + 1
+        """Take a merge report of a learner; one that comes twice counts once."""
+        seen = self._reports.setdefault(report.learner, set())
+        seen.add((report.merge_id, type(report).__name__))
         self._release(report.learner)
 
     def watermark_us(self) -> int | None:
@@ -70,30 +89,47 @@ class Progress:
             return None
         if not self._complete() and self._monotonic() - self._first_s <= self._silence_s:
             return None
-        speaking = [
-            s.watermark_us
-            for s in self._sources.values()
+        speaking = {
+            key: s.watermark_us
+            for key, s in self._sources.items()
             if self._newest_s - s.heard_s <= self._silence_s
-        ]
-        return min(speaking, default=None)
+        }
+        return min(self._in_step(speaking).values(), default=None)
+
+    def _in_step(self, speaking: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """Without those whose clocks are far behind the others': they would hold everybody."""
+        newest_us = max(speaking.values(), default=0)
+        behind = {k for k, us in speaking.items() if newest_us - us > self._skew_us}
+        for kind, name in behind - self._behind:
+            seconds = (newest_us - speaking[kind, name]) / US_PER_S
+            text = "%s %s is %.0f s behind the others, by its clock: time goes on without it"
+            log.warning(text, kind, name, seconds)
+        self._behind = behind
+        return {k: us for k, us in speaking.items() if k not in behind}
 
     def _complete(self) -> bool:
         kinds = [kind for kind, _ in self._sources]
         return all(kinds.count(kind) >= number for kind, number in self._expect.items())
 
+    def _forget(self, learner: str) -> None:
+        self._held.pop(learner, None)
+        self._sent.pop(learner, None)
+        self._reports.pop(learner, None)
+
     def _release(self, learner: str) -> None:
-        held, seen = self._held.get(learner, []), self._reports_seen.get(learner, 0)
-        ready = [at_us for needed, at_us in held if needed <= seen]
+        held, seen = self._held.get(learner, {}), len(self._reports.get(learner, ()))
+        ready = [needed for needed in held if needed <= seen]
         if ready:
             # One microsecond less: another event of the same instant may follow.
-            self._hear("learner", learner, max(ready) - 1)
-            self._held[learner] = [h for h in held if h[0] > seen]
+            self._hear("learner", learner, max(held.pop(needed) for needed in ready) - 1)
 
     def _hear(self, kind: str, name: str, watermark_us: int) -> None:
         now_s = self._now_after_any_quiet()
+        is_new = (kind, name) not in self._sources
         source = self._sources.setdefault((kind, name), _Source(watermark_us, now_s))
-        source.watermark_us = max(source.watermark_us, watermark_us)
-        source.heard_s = now_s
+        if is_new or watermark_us > source.watermark_us:
+            source.watermark_us = max(source.watermark_us, watermark_us)
+            source.heard_s = now_s
 
     def _now_after_any_quiet(self) -> float:
         """Wall time now. After a time when nobody was heard, everybody's silence starts anew.

@@ -75,7 +75,9 @@ def restore_counters(log: RunLog, bin_s: float, lateness_s: float) -> dict[int, 
     counters: dict[int, PartitionCounter] = {}
     oldest_us = min((us for marks in closed.values() for us in marks.values()), default=0)
     events: list[tuple[int, Any]] = [
-        pair for kind in (Request, Load) for pair in logged(log, kind, f"at_us >= {oldest_us}")
+        pair
+        for kind, counted in ((Request, "late IS NOT TRUE"), (Load, "true"))
+        for pair in logged(log, kind, f"at_us >= {oldest_us} AND {counted}")
     ]
     for partition in {*closed, *(partition for partition, _ in events)}:
         counter = PartitionCounter(partition, bin_s, lateness_s, closed.get(partition))

@@ -47,6 +47,7 @@ def build_stage(settings: StreamSettings) -> DecisionStage:
         settings.expect_sidecars,
         settings.controller.expect_learners,
         time.monotonic,
+        settings.skew_s,
     )
     return DecisionStage(engine, progress)
 
@@ -63,7 +64,12 @@ def serve_metrics(settings: StreamSettings, registry: CollectorRegistry) -> Call
             f"({error.strerror}); choose another --metrics-port"
         )
         raise InputError(msg) from None
-    return server.shutdown
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+
+    return stop
 
 
 class StreamProcess:
@@ -74,7 +80,6 @@ class StreamProcess:
     ) -> None:
         self.settings, self.clock, self._on_ready = settings, clock, on_ready
         self.metrics = Metrics(CollectorRegistry())
-        self._log: RunLog | None = None
 
     def run(self) -> dict[str, Any]:
         """Run until SIGTERM or SIGINT; returns the summary. Raises `SlackwaterError`."""
@@ -110,7 +115,7 @@ class StreamProcess:
         return self._summary()
 
     async def _main(self, log: RunLog | None) -> None:
-        sink = DuckDBLog(log, self.settings.run.prefix, self.metrics) if log else None
+        sink = DuckDBLog(log, self.settings.run, self.metrics) if log else None
         stage = build_stage(self.settings) if "decide" in self.settings.roles else None
         counters = {}
         if log is not None and stage is not None:
@@ -138,34 +143,35 @@ class StreamProcess:
         return group_id
 
     async def _until_stopped(self, app: faust.App, wiring: Wiring, shipper: Shipper) -> None:
-        stopping, committed = asyncio.Event(), asyncio.Event()
+        stopping, last_commit = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         app.finalize()
-        await app.start()
-        shipping = asyncio.create_task(shipper.run(committed))
-        waits: list[asyncio.Future[Any]] = [
-            asyncio.create_task(stopping.wait()),
-            asyncio.create_task(app.wait_until_stopped()),
-        ]
+        starting = asyncio.create_task(app.start())
+        shipping = asyncio.create_task(shipper.run(last_commit))
+        told = asyncio.create_task(stopping.wait())
+        crash = asyncio.create_task(_crashed(app, starting))
+        ends: list[asyncio.Future[Any]] = [told, crash, shipping, wiring.failure]
         try:
-            await asyncio.wait(
-                [*waits, shipping, wiring.failure], return_when=asyncio.FIRST_COMPLETED
-            )
-            if wiring.failure.done():
-                wiring.failure.result()
-            if app.crash_reason is not None:
-                raise _explained(app.crash_reason)
-            if not shipping.done():
-                await wiring.drain(DRAIN_TIMEOUT_S)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                if end.done():
+                    end.result()
+            drained = await wiring.drain(DRAIN_TIMEOUT_S)
         finally:
-            committed.set()
-            for wait in waits:
-                wait.cancel()
+            last_commit.set()
+            for task in (told, crash, starting):
+                task.cancel()
             await asyncio.wait([asyncio.create_task(app.stop())], timeout=STOP_TIMEOUT_S)
         await shipping
         await shipper.ship()
+        if not drained:
+            msg = (
+                "the broker stopped answering before all decisions were logged; "
+                "start again with the same --db to log them"
+            )
+            raise BrokerError(msg)
 
     def _run_row(self) -> Run:
         info = self.settings.run_info
@@ -186,8 +192,22 @@ class StreamProcess:
             "run_id": self.settings.run.run_id,
             "roles": list(self.settings.roles),
             "db": str(self.settings.db) if self.settings.db else None,
+            "rows": self.metrics.by_label("rows", "table"),
+            "dead_letters": self.metrics.by_label("dead_letters", "topic"),
+            "late_events": self.metrics.by_label("late_events", "topic"),
+            "merge_reports": self.metrics.by_label("merges", "phase"),
             "figures": self.metrics.totals(),
         }
+
+
+async def _crashed(app: faust.App, starting: asyncio.Future[None]) -> None:
+    """Return never, unless the app ends by itself: then raise why."""
+    try:
+        await starting
+        await app.wait_until_stopped()
+    except KafkaError as error:
+        raise _explained(error) from error
+    raise _explained(app.crash_reason or RuntimeError("Faust stopped by itself"))
 
 
 def _explained(error: BaseException) -> BaseException:

@@ -2,19 +2,23 @@
 
 import asyncio
 import time
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
 from slackwater.events import Bins, Decision, MergeCommand
+from slackwater.settings import RunSettings
 from slackwater.topics import BINS, COMMANDS, DECISIONS
 from streams.job import Message
 from streams.metrics import Metrics
+from streams.ours import Ours
 from streams.runlog.log import RunLog
 from streams.runlog.tables import TABLES
 
 RESENT = (BINS, DECISIONS, COMMANDS)
+KEPT_TICKS = 100_000
 
 
 class DuckDBLog:
@@ -24,9 +28,10 @@ class DuckDBLog:
     tick, a command by its merge_id, bins by the times up to which they are complete.
     """
 
-    def __init__(self, log: RunLog, prefix: str, metrics: Metrics) -> None:
+    def __init__(self, log: RunLog, run: RunSettings, metrics: Metrics) -> None:
         self._log = log
-        self._prefix = prefix
+        self._prefix = run.prefix
+        self._ours = Ours(run)
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, "run-log")
         self._stored = log.stored_offsets()
@@ -36,6 +41,7 @@ class DuckDBLog:
                 [log.run_id],
             )
         )
+        self._ticks: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._closed_us: dict[str, int] = dict(
             log.rows(
                 "SELECT sidecar, max(mark) FROM (SELECT unnest(map_keys(watermarks_us)) AS sidecar,"
@@ -60,11 +66,12 @@ class DuckDBLog:
         message: Message,
         events: Any,
         extras: dict[int, dict[str, Any]],
-        late: frozenset[int],
+        late: frozenset[int] | None,
     ) -> None:
         """Buffer the events of one message for the next commit."""
         if message.topic in RESENT:
-            news = [(i, e) for i, event in enumerate(events) if (e := self._news(event))]
+            new = [self._news(e) if self._ours(e) else e for e in events]
+            news = [(i, event) for i, event in enumerate(new) if event is not None]
             extras = {new: extras[i] for new, (i, _) in enumerate(news) if i in extras}
             events = [event for _, event in news]
         self._log.append(
@@ -96,9 +103,8 @@ class DuckDBLog:
         """The event as far as it is not in the log yet; None if it is."""
         match event:
             case Decision():
-                if event.at_us <= self._decided_us.get(event.policy, 0):
+                if not self._is_new_tick(event):
                     return None
-                self._decided_us[event.policy] = event.at_us
             case Bins():
                 return self._new_bins(event)
             case MergeCommand():
@@ -106,6 +112,16 @@ class DuckDBLog:
                     return None
                 self._commanded.add(event.merge_id)
         return event
+
+    def _is_new_tick(self, decision: Decision) -> bool:
+        """False for a tick that was logged before a crash, or has come since."""
+        tick = (decision.policy, decision.at_us)
+        if decision.at_us <= self._decided_us.get(decision.policy, 0) or tick in self._ticks:
+            return False
+        self._ticks[tick] = None
+        if len(self._ticks) > KEPT_TICKS:
+            self._ticks.popitem(last=False)
+        return True
 
     def _new_bins(self, bins: Bins) -> Bins | None:
         before, marks = dict(self._closed_us), bins.watermarks_us

@@ -1,5 +1,6 @@
 """The decision stage of a merge group: bins and learner reports in, decisions out."""
 
+import logging
 from collections.abc import Iterator
 
 from controller.engine import Engine
@@ -17,6 +18,8 @@ from slackwater.events import (
 )
 from streams.progress import Progress
 
+log = logging.getLogger(__name__)
+
 
 class DecisionStage:
     """Feeds the engine and asks it for every tick that the group's watermark has passed."""
@@ -25,9 +28,11 @@ class DecisionStage:
         self.engine = engine
         self.progress = progress
         self.watermark_us: int | None = None
+        self._known: set[str] = set()
 
     def observe(self, event: Event) -> None:
         """Take one event of the bins, learners, merges or commands topic."""
+        self._greet(event)
         match event:
             case Bins():
                 for row in event.rows:
@@ -54,3 +59,17 @@ class DecisionStage:
             return
         self.watermark_us = max(watermark_us, self.watermark_us or 0)
         yield from self.engine.advance(self.watermark_us)
+
+    def _greet(self, event: Event) -> None:
+        """Say once of each source that it was heard."""
+        match event:
+            case Bins():
+                names = [f"sidecar {name}" for name in event.watermarks_us]
+            case Step() | Heartbeat():
+                names = [f"learner {event.learner}"]
+            case _:
+                return
+        for name in names:
+            if name not in self._known:
+                self._known.add(name)
+                log.info("%s is heard", name)

@@ -9,11 +9,22 @@ import typing
 
 import aiokafka
 from faust.transport.drivers import aiokafka as driver
+from mode.threads import WorkerThread
 
 FETCH_WAIT_MS = 10
 
 
+class _Worker(WorkerThread):
+    """A consumer that hangs on a broker that does not answer must not keep the process alive."""
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.daemon = True
+
+
 class _Thread(driver.AIOKafkaConsumerThread):
+    Worker = _Worker
+
     def _create_worker_consumer(self, transport: typing.Any) -> aiokafka.AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         if not hasattr(consumer, "_fetch_max_wait_ms"):

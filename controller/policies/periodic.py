@@ -34,15 +34,24 @@ class AdaptiveTokens:
 
     def choose(self, view: View, timing: Timing) -> Choice:  # noqa: ARG002
         """Compare the mean tokens a learner with the target."""
-        tokens = [s.tokens_since_merge for s in view.learners.values()]
-        mean = sum(tokens) / len(tokens)
-        due = mean >= view.settings.tokens_target
-        return Choice(
-            due,
-            "tokens_reached" if due else "tokens_short",
-            score=mean,
-            threshold=view.settings.tokens_target,
-        )
+        states = list(view.learners.values())
+        mean = sum(s.tokens_since_merge for s in states) / len(states)
+        target = view.settings.tokens_target or self._middle(view)
+        if target is None:
+            return Choice(merge=False, reason="tokens_unknown", score=mean)
+        due = mean >= target
+        reason = "tokens_reached" if due else "tokens_short"
+        return Choice(due, reason, score=mean, threshold=target)
+
+    @staticmethod
+    def _middle(view: View) -> float | None:
+        """Tokens of the corridor's middle at the usual tokens a step; None while unknown."""
+        usual = [s.tokens_per_step.mean for s in view.learners.values()]
+        known = [tokens for tokens in usual if tokens]
+        if not known:
+            return None
+        steps = (view.settings.min_gap_steps + view.settings.max_gap_steps) / 2
+        return steps * sum(known) / len(known)
 
 
 class RandomDeferral:

@@ -28,8 +28,12 @@ def mean_known(values: list[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def _highest(values: list[float | None]) -> float | None:
+    return max((v for v in values if v is not None), default=None)
+
+
 class PressureGate:
-    """`pressure_gate`: merge when the largest pressure is at or below the threshold."""
+    """`pressure_gate`: merge when the largest pressure of any kind, at any learner, is low."""
 
     name: ClassVar[str] = "pressure_gate"
     needs_load: ClassVar[bool] = True
@@ -40,8 +44,8 @@ class PressureGate:
         if serving is None:
             return Choice(merge=False, reason="load_not_learned")
         pressures = {
-            "network": mean_known([s.network_pressure for s in view.learners.values()]),
-            "checkpoint": mean_known([s.checkpoint_pressure for s in view.learners.values()]),
+            "network": _highest([s.network_pressure for s in view.learners.values()]),
+            "checkpoint": _highest([s.checkpoint_pressure for s in view.learners.values()]),
             "serving": serving,
         }
         terms = {name: p for name, p in pressures.items() if p is not None}

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from controller.policies.base import Choice
 from controller.policies.pressure import mean_known, relative_cost
-from controller.view import US_PER_S, Timing, View
+from controller.view import Timing, View
+from slackwater.clock import US_PER_S
 
 
 def _capped(value: float | None, scale: float) -> float | None:

@@ -1,6 +1,8 @@
 """`slackwater stream`: the Faust job."""
 
 import json
+import logging
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,14 +98,38 @@ def stream(
         },
         setting or [],
     )
+    _log_to_stderr()
     wait_for_broker(settings.run.bootstrap)
     make_topics(settings.run.bootstrap, settings.run.prefix, partitions)
-    summary = StreamProcess(settings, clock, lambda: _touch(ready_file)).run()
+    log = logging.getLogger("streams")
+    run = settings.run
+    text = "run %s, group %s on %s: %s by %s, corridor %d to %d steps"
+    roles_, corridor = " ".join(settings.roles), settings.controller
+    steps = (corridor.min_gap_steps, corridor.max_gap_steps)
+    log.info(text, run.run_id, run.group, run.bootstrap, roles_, settings.policy, *steps)
+    summary = StreamProcess(settings, clock, lambda: _ready(log, ready_file)).run()
     if as_json:
         typer.echo(json.dumps(summary))
+    else:
+        log.info("stopped; %s", _in_words(summary))
 
 
-def _touch(path: Path | None) -> None:
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        level=logging.ERROR, stream=sys.stderr, format="slackwater stream: %(message)s"
+    )
+    logging.getLogger("streams").setLevel(logging.INFO)
+
+
+def _in_words(summary: dict[str, Any]) -> str:
+    rows = ", ".join(f"{n} {table}" for table, n in sorted(summary["rows"].items()))
+    dead = sum(summary["dead_letters"].values())
+    late = sum(summary["late_events"].values())
+    return f"logged {rows or 'nothing'}; {late} late, {dead} unreadable"
+
+
+def _ready(log: logging.Logger, path: Path | None) -> None:
+    log.info("reading")
     if path is not None:
         path.touch()
 

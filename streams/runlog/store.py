@@ -41,6 +41,9 @@ class Store:
             except duckdb.Error as error:
                 self._roll_back()
                 raise explain(error, self._path) from error
+            except BaseException:
+                self._roll_back()
+                raise
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query; raises `RunLogError`."""

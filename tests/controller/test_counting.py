@@ -1,3 +1,4 @@
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,3 +131,28 @@ def test_every_request_is_in_a_bin_or_late_or_repeated(times: list[int]) -> None
         late, repeated = late + len(counted.late), repeated + len(counted.repeated)
         found += sum(row.finished for row in closed_rows(made))
     assert found + late + repeated == len(events)
+
+
+def test_single_event_far_in_the_future_closes_nothing() -> None:
+    made = counter()
+    counted = made.add([request(10, "a"), request(3_600_000_000, "b"), request(300_000, "c")])
+    assert counted.late == [1]
+    assert [row.finished for row in closed_rows(made)] == [1]
+
+
+def test_sidecar_that_was_silent_for_an_hour_is_heard_again() -> None:
+    made = counter()
+    hour_us = 3_600_000_000
+    made.add([request(10, "a")])
+    counted = made.add([request(hour_us + i * 1_000, f"b{i}") for i in range(5)])
+    assert counted.late == [0]
+    made.add([request(hour_us + 300_000, "c")])
+    assert [row.finished for row in closed_rows(made)] == [1, 4]
+
+
+def test_token_sums_stay_within_what_an_event_can_carry() -> None:
+    made, most = counter(), (1 << 63) - 1
+    huge = [msgspec.structs.replace(request(10, n), prompt_tokens=most) for n in "ab"]
+    made.add([*huge, request(300_000, "c")])
+    [row] = closed_rows(made)
+    assert row.prompt_tokens == most

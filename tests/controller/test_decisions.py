@@ -1,5 +1,6 @@
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -195,3 +196,63 @@ def test_merge_that_h_max_forced_in_vain_is_commanded_at_the_next_chance() -> No
     overdue = [c for d, c in results if d.reason == "h_max_overdue" and c is not None]
     assert overdue
     assert overdue[0].at_step > 400
+
+
+def test_learner_that_reports_no_step_time_is_timed_by_its_steps() -> None:
+    untimed = [msgspec.structs.replace(s, step_time_s=None) for s in steps("a", 250)]
+    decision = run(engine("fixed_h", fixed_steps=399), untimed, 9.0)[-1][0]
+    assert decision.step_time_s == pytest.approx(STEP_US / 1e6)
+
+
+def test_gap_is_what_the_learners_report_and_never_beyond_h_max() -> None:
+    results = run(engine("fixed_h", fixed_steps=399), steps("a", 399), 25.0)
+    gaps = [(d.step, d.gap_steps) for d, _ in results if d.gap_steps is not None]
+    assert all(gap == step for step, gap in gaps)
+    assert max(gap for _, gap in gaps) <= 400
+    assert all(d.first_reachable_step > d.step for d, _ in results if d.step is not None)
+
+
+@pytest.mark.parametrize(("pressures", "merges"), [((0.4, 0.3), True), ((0.9, 0.0), False)])
+def test_pressure_gate_looks_at_the_learner_under_most_pressure(
+    pressures: tuple[float, float], merges: bool
+) -> None:
+    world: list[object] = [*bins("s", [3] * 60)]
+    for name, pressure in zip("ab", pressures, strict=True):
+        world += [msgspec.structs.replace(s, network_pressure=pressure) for s in steps(name, 250)]
+    results = run(engine("pressure_gate"), world, 9.0)
+    assert any(d.reason == "pressure_low" for d, _ in results) is merges
+
+
+def test_merge_at_h_max_answers_a_request_to_merge_now() -> None:
+    made = engine("fixed_h", fixed_steps=399)
+    results = run(made, [*steps("a", 395), person(MergeNow, 19.4)], 19.9)
+    command = first_command(results)
+    again = run(
+        made,
+        [*finished(command, T0 + 21_000_000), *steps("a", 150, last_merge=400, first=401)],
+        27.0,
+    )
+    assert all(c is None for _, c in again)
+
+
+def test_tokens_target_follows_the_corridor_when_none_is_set() -> None:
+    command = first_command(run(engine("adaptive_tokens"), steps("a", 399), 19.0))
+    assert command.reason == "tokens_reached"
+    assert abs(command.at_step - 250) < 30
+
+
+def test_hours_without_an_observation_are_not_decided_tick_by_tick() -> None:
+    hour_us = 3_600 * 1_000_000
+    late = [msgspec.structs.replace(s, at_us=s.at_us + hour_us) for s in steps("a", 50)]
+    whole = run(engine("fixed_h"), [*steps("a", 50), *late], 4000.0)
+    assert len(whole) < 2 * 4 * 65
+    made = engine("fixed_h")
+    pieces = run(made, steps("a", 50), 1000.0) + run(made, late, 4000.0)
+    assert pieces == whole
+
+
+def test_wide_corridor_is_recorded_in_few_candidates() -> None:
+    world = [*bins("s", [3] * 40), *steps("a", 250)]
+    decision = run(engine("slack", max_gap_steps=40_000), world, 9.0)[-1][0]
+    assert decision.candidates is not None
+    assert 100 < len(decision.candidates.overlap) <= 128

@@ -1,12 +1,13 @@
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.settings import ControllerSettings
 from slackwater.clock import RunClock
 from slackwater.codec import encode_lines
-from slackwater.events import Bins, Load, Request, Step
+from slackwater.events import Bins, Load, Pause, Request, Step
 from slackwater.settings import RunSettings
 from slackwater.topics import BINS, COMMANDS, DEADLETTER, DECISIONS, LEARNERS, REQUESTS, Topic
 from streams.job import Job, Message, Outgoing
@@ -24,12 +25,14 @@ class ListLog:
         self.next_offset = next_offset
         self.events: list[Any] = []
         self.late: list[Any] = []
+        self.said_late = False
 
     def stored(self, topic: str, partition: int) -> int:
         return self.next_offset
 
-    def append(self, message: Message, events: Any, extras: Any, late: frozenset[int]) -> None:
-        self.late += [events[i] for i in late]
+    def append(self, message: Message, events: Any, extras: Any, late: Any) -> None:
+        self.said_late = late is not None
+        self.late += [events[i] for i in late or ()]
         self.events += events
 
 
@@ -149,3 +152,75 @@ def test_figure_that_is_unknown_is_shown_as_nothing() -> None:
     exported = {m.name: m.samples for m in job.metrics.registry.collect()}
     assert exported["slackwater_forecast_rate"] == []
     assert len(exported["slackwater_gap_steps"]) == 1
+
+
+def test_requests_of_another_run_are_logged_and_not_counted() -> None:
+    log = ListLog()
+    job = make_job(log)
+    foreign = msgspec.structs.replace(request(10, "x"), run_id="other")
+    outgoing = job.handle(message(REQUESTS, foreign, request(10, "a"), load(900_000)))
+    [bins] = sent(outgoing, BINS)
+    assert [row.finished for row in bins.rows] == [1]
+    assert [getattr(e, "id", "load") for e in log.events] == ["x", "a", "load"]
+
+
+def test_pause_of_another_group_pauses_nothing() -> None:
+    job = make_job()
+    pause = Pause(run_id="r", at_us=T0, group="other")
+    job.handle(message(COMMANDS, pause))
+    outgoing: list[Outgoing] = []
+    for number in range(1, 35):
+        outgoing += job.handle(message(LEARNERS, step(number), offset=number))
+    assert len(sent(outgoing, COMMANDS)) == 1
+
+
+def test_message_delivered_twice_is_handled_once() -> None:
+    log = ListLog()
+    job = make_job(log)
+    for _ in range(2):
+        job.handle(message(REQUESTS, request(10, "a"), offset=3))
+    assert len(log.events) == 1
+    assert job.handle(message(REQUESTS, request(20, "b"), offset=2)) == []
+
+
+def test_process_that_does_not_count_does_not_say_what_is_late() -> None:
+    log = ListLog()
+    job = make_job(log, roles=("log",))
+    job.handle(message(REQUESTS, request(10, "a")))
+    assert not log.said_late
+    assert len(log.events) == 1
+
+
+def test_obstacle_to_the_policy_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    job = make_job()
+    job.stage = build_stage(
+        msgspec.structs.replace(
+            job.settings,
+            controller=msgspec.structs.replace(job.settings.controller, expect_learners=2),
+        )
+    )
+    with caplog.at_level("INFO", logger="streams"):
+        for number in range(1, 400):
+            job.handle(message(LEARNERS, step(number), offset=number))
+            job.stage.progress._first_s = -1e9
+    texts = [record.getMessage() for record in caplog.records]
+    assert sum("fewer learners report" in text for text in texts) == 1
+    assert sum("learner a is heard" in text for text in texts) == 1
+
+
+def test_dead_letter_of_a_huge_line_says_what_was_left_out() -> None:
+    raw = b"x" * 3_000_000
+    [letter] = sent(make_job().handle(Message(REQUESTS, 0, 0, raw)), DEADLETTER)
+    assert letter.raw == raw[:524_288]
+    assert "first 524288 of 3000000 bytes" in letter.error
+
+
+def test_many_decisions_leave_in_messages_that_a_broker_takes() -> None:
+    job = make_job()
+    for number in range(1, 300):
+        job.stage.observe(step(number))
+    outgoing = [out for out in job.tick() if out.topic is DECISIONS]
+    assert len(outgoing) > 1
+    assert max(len(out.events) for out in outgoing) <= 100
+    ticks = [event.at_us for out in outgoing for event in out.events]
+    assert ticks == sorted(ticks)

@@ -1,3 +1,5 @@
+import pytest
+
 from slackwater.events import Bins, Finished, Heartbeat, Step
 from streams.progress import Progress
 
@@ -25,6 +27,19 @@ def step(learner: str, at_s: float, reports: int = 0) -> Step:
     at_us = T0 + round(at_s * 1e6)
     return Step(
         run_id="r", at_us=at_us, learner=learner, step=1, steps_since_merge=1, reports_sent=reports
+    )
+
+
+def finished(merge_id: str) -> Finished:
+    return Finished(
+        run_id="r",
+        at_us=T0 + 1_500_000,
+        group="g",
+        learner="x",
+        merge_id=merge_id,
+        step=1,
+        seconds=0.1,
+        bytes_exchanged=4,
     )
 
 
@@ -86,19 +101,39 @@ def test_watermark_waits_for_merge_reports_on_the_other_topic() -> None:
     made.hear_learner(step("x", 1.0))
     made.hear_learner(step("x", 2.0, reports=1))
     assert seconds(made.watermark_us()) == 1.0
-    made.hear_report(
-        Finished(
-            run_id="r",
-            at_us=T0 + 1_500_000,
-            group="g",
-            learner="x",
-            merge_id="m",
-            step=1,
-            seconds=0.1,
-            bytes_exchanged=4,
-        )
-    )
+    made.hear_report(finished("m"))
     assert seconds(made.watermark_us()) == 2.0
+
+
+def test_report_that_comes_twice_counts_once() -> None:
+    made, _ = progress()
+    made.hear_learner(step("x", 1.0))
+    made.hear_learner(step("x", 2.0, reports=2))
+    made.hear_report(finished("m"))
+    made.hear_report(finished("m"))
+    assert seconds(made.watermark_us()) == 1.0
+    made.hear_report(finished("n"))
+    assert seconds(made.watermark_us()) == 2.0
+
+
+def test_reports_older_than_a_learners_first_word_are_not_waited_for() -> None:
+    made, _ = progress()
+    made.hear_learner(step("x", 1.0, reports=3))
+    assert seconds(made.watermark_us()) == 1.0
+    made.hear_learner(step("x", 2.0, reports=4))
+    assert seconds(made.watermark_us()) == 1.0
+    made.hear_report(finished("m"))
+    assert seconds(made.watermark_us()) == 2.0
+
+
+def test_learner_started_anew_counts_its_reports_anew() -> None:
+    made, _ = progress()
+    made.hear_learner(step("x", 1.0))
+    made.hear_report(finished("m"))
+    made.hear_learner(step("x", 2.0, reports=1))
+    made.hear_learner(step("x", 3.0, reports=0))
+    made.hear_learner(step("x", 4.0, reports=1))
+    assert seconds(made.watermark_us()) == 3.0
 
 
 def test_learner_that_left_is_not_waited_for() -> None:
@@ -107,3 +142,32 @@ def test_learner_that_left_is_not_waited_for() -> None:
     made.hear_learner(step("x", 1.0))
     made.hear_learner(Heartbeat(run_id="r", at_us=T0 + 1_100_000, learner="x", final=True))
     assert seconds(made.watermark_us()) == 9.0
+
+
+def test_sidecar_that_falls_silent_beside_a_live_one_of_its_partition_is_left_behind() -> None:
+    made, wall = progress()
+    for tenth in range(40):
+        wall.now_s += 0.1
+        at_us = T0 + tenth * 100_000
+        made.hear_bins(
+            Bins(
+                run_id="r",
+                at_us=at_us,
+                group="g",
+                partition=0,
+                bin_s=0.25,
+                watermarks_us={"silent": T0, "live": at_us},
+            )
+        )
+    assert seconds(made.watermark_us()) == 3.9
+
+
+def test_source_whose_clock_is_an_hour_behind_does_not_hold_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made, _ = progress()
+    for second in range(3):
+        made.hear_bins(bins("behind", second))
+        made.hear_bins(bins("a", 3600.0 + second))
+    assert seconds(made.watermark_us()) == 3602.0
+    assert "sidecar behind is 3600 s behind" in caplog.text

@@ -31,8 +31,10 @@ def refused(bootstrap: str, *arguments: str) -> tuple[int, str]:
         timeout=60,
     )
     assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    return done.returncode, done.stderr
+    *said, error = done.stderr.strip().splitlines()
+    assert all(line.startswith("slackwater stream: ") for line in said), done.stderr
+    assert error.startswith("slackwater: "), done.stderr
+    return done.returncode, error
 
 
 @pytest.mark.kafka
@@ -50,6 +52,15 @@ def refused(bootstrap: str, *arguments: str) -> tuple[int, str]:
         (["--offset-reset", "middle", "--db", "x.duckdb"], "offset_reset"),
         ([], "--db"),
         (["--db", "/no/such/folder/x.duckdb"], "/no/such/folder"),
+        (["--metrics-port", "99999999", "--db", "x.duckdb"], "metrics_port"),
+        (["--set", "bin_s=0.3", "--db", "x.duckdb"], "bin_s"),
+        (["--set", "controller.tick_s=1e-9", "--db", "x.duckdb"], "tick_s"),
+        (["--set", "controller=1", "--db", "x.duckdb"], "controller"),
+        (["--set", "run.run_id=x", "--db", "x.duckdb"], "run.run_id"),
+        (["--set", "controller.command_lead_s=true", "--db", "x.duckdb"], "command_lead_s"),
+        (["--roles", "", "--db", "x.duckdb"], "roles"),
+        (["--shadow", "slack,slack", "--db", "x.duckdb"], "slack"),
+        (["--seed", "-1", "--db", "x.duckdb"], "seed"),
         (["--partitions", "0", "--db", "x.duckdb"], "partitions"),
     ],
 )
