@@ -6,7 +6,7 @@ from pathlib import Path
 
 from replay_producer.source import Source
 from slackwater.codec import encode_lines
-from slackwater.errors import SlackwaterError
+from slackwater.errors import InputError, SlackwaterError
 
 STEP_US = 10_000_000
 # Event time of a trace that has no epoch origin: 2024-01-01T00:00:00Z, the same on every machine.
@@ -16,8 +16,12 @@ DEFAULT_ORIGIN_US = 1_704_067_200_000_000
 def export(source: Source, path: Path) -> int:
     """Write all events of `source` as JSON lines in order of `at_us`; returns how many.
 
-    The file appears whole or not at all. Raises `SlackwaterError` when it cannot be written.
+    The file appears whole or not at all. Raises `InputError` when `path` is something else than a
+    regular file, and `SlackwaterError` when it cannot be written.
     """
+    if path.exists() and not path.is_file():
+        msg = f"{path} is not a regular file; --export writes a new file or replaces a regular one"
+        raise InputError(msg)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:

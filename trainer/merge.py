@@ -57,7 +57,10 @@ class Merger:
         self.counts = MergeCounts()
 
     def run(self, order: MergeOrder) -> bool:
-        """Merge; False when the group refused, with the reason reported and nothing changed.
+        """Merge; False when the group refused, with the reason reported.
+
+        Then nothing has changed, unless no learner had anything finite to give: then all are back
+        at the global weights.
 
         Raises `CheckpointError` after the merge was reported, when it could not be saved.
         """
@@ -74,6 +77,10 @@ class Merger:
         cards = self._group.agree(self._card(order, "begin", finite=finite), self._cancelled(order))
         contributing = sum(card.finite for card in cards)
         if not contributing:
+            # Weights that are not finite never become so again by training: go back to the last
+            # that the group shared, or every later merge would be refused as well.
+            self._outer.restore()
+            self._heal()
             msg = "not_finite: no learner has a finite pseudo-gradient"
             raise MergeRefusedError(msg)
         self._attachment.started(order)

@@ -63,6 +63,10 @@ class OuterState:
         self.weights.grad = mean
         self._sgd.step()
         self.weights.grad = None
+        self.restore()
+
+    def restore(self) -> None:
+        """Local weights become the global ones again; what was learned since is given up."""
         with torch.no_grad():
             self.local.copy_(self.weights)
 

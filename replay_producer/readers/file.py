@@ -122,6 +122,9 @@ def json_object(line: str) -> dict[str, Any]:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        msg = f"{path}: not a regular file; a trace is read twice, so write it to a file first"
+        raise InputError(msg)
     try:
         with path.open("rb") as handle:
             while chunk := handle.read(1 << 20):

@@ -8,6 +8,7 @@ from slackwater import __version__
 from slackwater.cli.broker import broker
 from slackwater.cli.doctor import doctor
 from slackwater.cli.evaluate import evaluate
+from slackwater.cli.group import group
 from slackwater.cli.replay import replay
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
@@ -41,6 +42,7 @@ def slackwater(
 
 app.command()(schema)
 app.add_typer(topics, name="topics")
+app.add_typer(group, name="group")
 app.command()(stream)
 app.command()(replay)
 app.command("testbed")(run_everything)

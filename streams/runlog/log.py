@@ -1,5 +1,6 @@
 """The run log: events and the Kafka offsets they came from, in one transaction."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -174,5 +175,9 @@ class RunLog:
         What was appended and not committed is dropped: its offsets are not stored, so it comes
         again. Raises `RunLogError` when the disk is full; what was committed is kept even then.
         """
-        self._server.close()
-        self._store.close()
+        if self._server.close():
+            self._store.close()
+        else:
+            # Closing would wait for the query. What is committed is safe in the write-ahead log.
+            text = "%s: a query is still running; the log is left as it is, whole"
+            logging.getLogger(__name__).warning(text, self.path)

@@ -9,6 +9,7 @@ import contextlib
 import socket
 import stat
 import threading
+import time
 from pathlib import Path
 
 import duckdb
@@ -24,6 +25,7 @@ MAX_QUERIES = 4
 MAX_BYTES = 256 << 20
 BATCH_ROWS = 10_000
 MAX_TIMEOUT_S = 60.0
+CLOSE_LIMIT_S = 5.0
 IDLE_TIMEOUT_S = 30.0
 ENDED = "the run has just ended; ask again"
 
@@ -49,8 +51,11 @@ class QueryServer:
             )
             accept.start()
 
-    def close(self) -> None:
-        """Stop listening, interrupt what runs and wait until every cursor is closed."""
+    def close(self) -> bool:
+        """Stop listening and interrupt what runs; True once every cursor is closed.
+
+        False when a query does not heed the interrupt: one inside a single long function call.
+        """
         if self.path is not None and self._listener is not None:
             self.path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -58,10 +63,12 @@ class QueryServer:
             self._listener.close()
         with self._changed:
             self._closed = True
-            while self._running:
+            deadline = time.monotonic() + CLOSE_LIMIT_S
+            while self._running and time.monotonic() < deadline:
                 for cursor in self._running:
                     cursor.interrupt()
                 self._changed.wait(0.05)
+            return not self._running
 
     def _accept(self, listener: socket.socket) -> None:
         while True:

@@ -208,7 +208,7 @@ def test_one_nan_leaves_the_rest_as_if_it_had_not_come(in_group: InGroup) -> Non
     assert counts == [0, 1]
 
 
-def test_without_a_finite_contribution_nothing_changes(in_group: InGroup) -> None:
+def test_without_a_finite_contribution_all_go_back_to_the_global_weights(in_group: InGroup) -> None:
     def role(group: GlooGroup) -> Learner:
         learner = Learner(group)
         assert not learner.merge(0, torch.full((100,), float("inf")))
@@ -216,6 +216,8 @@ def test_without_a_finite_contribution_nothing_changes(in_group: InGroup) -> Non
 
     for learner in in_group([role, role]):
         assert torch.equal(learner.outer.weights, torch.arange(100, dtype=torch.float32))
+        assert torch.equal(learner.outer.local, learner.outer.weights.detach())
+        assert learner.healed == 1
         (report,) = learner.reports()
         assert report.reason.startswith("not_finite")
 
