@@ -26,6 +26,7 @@ class Learner:
     """A regression trained by inner SGD, and the weights that the group shares."""
 
     def __init__(self, rank: int) -> None:
+        torch.set_num_threads(1)  # For so small a model more of them only wait for each other.
         torch.manual_seed(0)  # The same first weights everywhere; the data differ by rank.
         self.model = torch.nn.Sequential(
             torch.nn.Linear(INPUTS, 128), torch.nn.Tanh(), torch.nn.Linear(128, 1)

@@ -1,5 +1,6 @@
 """The commands of docs/attach.md as processes, started in its order."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,27 @@ class Shell:
             text=True,
         )
 
-    @contextmanager
+    def run_script(self, script: str) -> subprocess.CompletedProcess[str]:
+        """A shell script to its end; its processes end with it, whatever happens."""
+        out, err = self.folder / "script.out", self.folder / "script.err"
+        with out.open("w") as to_out, err.open("w") as to_err:
+            process = subprocess.Popen(
+                ["bash", "-e", "-c", script],
+                cwd=self.folder,
+                env=self.env,
+                stdout=to_out,
+                stderr=to_err,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(timeout=4 * PATIENCE_S)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return subprocess.CompletedProcess(script, code, out.read_text(), err.read_text())
+
+    @contextlib.contextmanager
     def part(self, name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """A command of the product that says when it is ready; ended whatever happens."""
         ready = self.folder / f"{name}.ready"

@@ -1,12 +1,13 @@
 """The examples merge by command, against the commands that docs/attach.md names."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from attach_shell import Shell, end, run_pair
+from attach_shell import ROOT, Shell, end, run_pair
 
 from slackwater.broker import free_port
 
@@ -34,9 +35,9 @@ def merges_of_both(shell: Shell, stream: tuple[str, ...], *example: str) -> list
     return first
 
 
-def commanded(folder: Path) -> list[Any]:
+def commanded(path: Path) -> list[Any]:
     """The commanded merges that the run log says both learners finished alike."""
-    with duckdb.connect(str(folder / "run.duckdb"), read_only=True) as log:
+    with duckdb.connect(str(path), read_only=True) as log:
         return log.execute(
             "SELECT step, merge_id, reason FROM merge_windows WHERE reason <> 'h_max' "
             "AND learners_finished = 2 AND same_step AND same_digest ORDER BY step"
@@ -50,12 +51,23 @@ def test_two_plain_learners_merge_at_the_commanded_steps_with_equal_weights(shel
     )
     by_command = [(int(step), name, why) for step, name, why, _ in merged if why == "period_due"]
     assert by_command
-    assert commanded(shell.folder) == by_command
+    assert commanded(shell.folder / "run.duckdb") == by_command
 
 
 @pytest.mark.slow
-def test_two_torch_learners_merge_when_the_forecast_says_so(shell: Shell) -> None:
-    merged = merges_of_both(shell, (), "attach_torch.py", "--steps", "2000")
-    by_command = [(int(step), name, why) for step, name, why, _ in merged if why != "h_max"]
-    assert {why for *_, why in by_command} == {"score_above"}
-    assert commanded(shell.folder) == by_command
+@pytest.mark.timeout(300)
+def test_the_page_as_it_stands_leads_to_a_merge_that_the_forecast_chose(shell: Shell) -> None:
+    page = (ROOT / "docs" / "attach.md").read_text()
+    script = "".join(re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    for learner in ("attach_torch.py 0", "attach_torch.py 1"):
+        assert learner in script
+        script = script.replace(learner, f"{learner} --steps 2000")
+    (shell.folder / "examples").symlink_to(ROOT / "examples")
+    shell.env["PATH"] = f"{Path(sys.executable).parent}:{shell.env['PATH']}"
+    shell.env["MASTER_PORT"] = str(free_port())
+    done = shell.run_script(script.replace("9092", str(free_port())))
+    assert done.returncode == 0, done.stderr
+    merged = set(MERGED.findall(done.stdout))
+    by_command = sorted((int(n), name, why) for n, name, why, _ in merged if why != "h_max")
+    assert by_command
+    assert commanded(shell.folder / "runs" / "first-try.duckdb") == by_command
