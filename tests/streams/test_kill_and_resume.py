@@ -14,6 +14,7 @@ from recordings import ORIGIN_US
 from slackwater.broker import EmbeddedBroker
 from slackwater.clock import RunClock
 from slackwater.events import Load, Request, Step
+from slackwater.livequery import query
 from slackwater.transport import make_topics
 
 SPEED = 4.0
@@ -23,6 +24,7 @@ KILLS = 2
 @pytest.mark.kafka
 def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: Path) -> None:
     recording, events = make_recording(tmp_path)
+    db = tmp_path / "run.duckdb"
     arguments = stream_arguments(tmp_path, SPEED, partitions=2)
     with EmbeddedBroker() as broker:
         make_topics(broker.bootstrap, partitions=2)
@@ -30,12 +32,12 @@ def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: 
         with stream(env | clock_env(), tmp_path, *arguments) as process:
             started = clock_env()
             replay = subprocess.Popen(command("replay", str(recording)), env=env | started)
-            time.sleep(3.0)
+            done = wait_for_decisions(db, more_than=100)
             process.kill()
             process.wait()
         for _ in range(KILLS - 1):
             with stream(env | started, tmp_path, *arguments) as process:
-                time.sleep(0.7)
+                done = wait_for_decisions(db, more_than=done)
                 process.send_signal(signal.SIGKILL)
                 process.wait()
         with stream(env | started, tmp_path, *arguments) as process:
@@ -43,7 +45,7 @@ def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: 
             wait_until_quiet(broker.bootstrap)
             stop(process)
 
-    with duckdb.connect(str(tmp_path / "run.duckdb"), read_only=True) as log:
+    with duckdb.connect(str(db), read_only=True) as log:
         for table, kind in (("requests", Request), ("loads", Load), ("learner_steps", Step)):
             expected = sum(isinstance(event, kind) for event in events)
             assert len(log.table(table).fetchall()) == expected
@@ -61,6 +63,17 @@ def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: 
     assert [r[:4] for r in rows] == [r[:4] for r in expected_rows]
     assert rows == expected_rows
     assert merges == [(c.merge_id,) for _, c in offline if c and c.at_us <= last_us]
+
+
+def wait_for_decisions(db: Path, more_than: int) -> int:
+    """How many decisions are logged, once there are more than so many."""
+    deadline = time.monotonic() + 30
+    while True:
+        [logged] = query(db, "SELECT count(*) AS n FROM decisions").column("n").to_pylist()
+        if logged > more_than:
+            return int(logged)
+        assert time.monotonic() < deadline, f"only {logged} decisions were logged"
+        time.sleep(0.02)
 
 
 def clock_env() -> dict[str, str]:
