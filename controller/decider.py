@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from controller.corridor import steps_in
 from controller.learners import settled
 from controller.policies import Choice, Policy
+from controller.steps import steps_in
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
 from slackwater.events import Finished, MergeReport

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from controller.corridor import Corridor, steps_in
 from controller.history import CostHistory
 from controller.learners import LearnerState
 from controller.overlap import expected_overlap
 from controller.settings import ControllerSettings
 from controller.signals import Load
+from controller.steps import steps_in
 from slackwater.clock import US_PER_S
+from slackwater.corridor import Corridor
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Attach a running trainer to its merge group: kafka-python and msgspec, no torch."""
 
 from slackwater.attach.client import Attachment, AttachSummary
-from slackwater.attach.orders import H_MAX, Corridor, MergeOrder
+from slackwater.attach.orders import H_MAX, MergeOrder
+from slackwater.corridor import Corridor
 
 __all__ = ["H_MAX", "AttachSummary", "Attachment", "Corridor", "MergeOrder"]

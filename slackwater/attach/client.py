@@ -12,11 +12,12 @@ import msgspec
 
 from slackwater.attach.guard import never_raises
 from slackwater.attach.link import Link
-from slackwater.attach.orders import H_MAX, Corridor, MergeOrder
+from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace
 from slackwater.attach.protocol import Await, Protocol
 from slackwater.clock import RunClock
+from slackwater.corridor import Corridor
 from slackwater.errors import InputError
 from slackwater.events import (
     Accepted,

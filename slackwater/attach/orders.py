@@ -1,31 +1,8 @@
-"""What a learner is told: merge orders, and the corridor they must keep to."""
+"""What a learner is told: merge orders."""
 
 from dataclasses import dataclass
 
-from slackwater.errors import InputError
-
 H_MAX = "h_max"
-
-
-@dataclass(frozen=True, slots=True)
-class Corridor:
-    """The allowed distance from one merge to the next, in inner steps.
-
-    Attributes:
-        min_gap_steps: H_min; no commanded merge comes sooner.
-        max_gap_steps: H_max; a merge comes by then, commanded or not.
-    """
-
-    min_gap_steps: int = 128
-    max_gap_steps: int = 512
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.min_gap_steps <= self.max_gap_steps:
-            msg = (
-                f"gaps from {self.min_gap_steps} to {self.max_gap_steps} steps are no corridor; "
-                "min_gap_steps must be at least 1 and at most max_gap_steps"
-            )
-            raise InputError(msg)
 
 
 @dataclass(frozen=True, slots=True)

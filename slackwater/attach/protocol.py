@@ -20,8 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from slackwater.attach.orders import H_MAX, Corridor, MergeOrder
-from slackwater.events import Accepted, MergeCommand, Skipped
+from slackwater.attach.orders import H_MAX, MergeOrder
+from slackwater.corridor import Corridor
+from slackwater.events import SKIPPED_LATE, Accepted, MergeCommand, Skipped
 
 KEPT_IDS = 1024
 
@@ -63,7 +64,7 @@ class Protocol:
         self.step = 0
         self.epoch = 0
         self.last_merge_step = 0
-        self.forced_step = corridor.max_gap_steps
+        self.forced_step = corridor.last(0)
         self.paused = False
         self._pending: MergeCommand | None = None
         self._order: MergeOrder | None = None
@@ -110,7 +111,7 @@ class Protocol:
         pending = self._pending
         if pending is not None and step >= pending.at_step:
             if step > pending.at_step:
-                self._drop(f"late: the learner went from before that step to step {step}")
+                self._drop(f"{SKIPPED_LATE}: the learner went from before that step to step {step}")
             elif now_us > pending.deadline_us:
                 self._drop("expired: the deadline passed before the step came")
             elif self._committed(pending):
@@ -128,13 +129,13 @@ class Protocol:
         self._order = None
         self.epoch += 1
         self.last_merge_step = order.step
-        self.forced_step = order.step + self._corridor.max_gap_steps
+        self.forced_step = self._corridor.last(order.step)
 
     def skipped(self, order: MergeOrder, reason: str) -> None:
         """The merge was not done; one that H_max forced is due again after another H_max."""
         self._order = None
         if order.step >= self.forced_step:
-            self.forced_step = order.step + self._corridor.max_gap_steps
+            self.forced_step = self._corridor.last(order.step)
         self._say("skipped", order.merge_id, order.step, reason)
 
     def leave(self) -> None:
@@ -165,8 +166,8 @@ class Protocol:
 
     def _refusal_of_step(self, at_step: int) -> str | None:
         if at_step <= self.step:
-            return f"late: this learner is at step {self.step}"
-        first = self.last_merge_step + self._corridor.min_gap_steps
+            return f"{SKIPPED_LATE}: this learner is at step {self.step}"
+        first = self._corridor.first(self.last_merge_step)
         if not first <= at_step <= self.forced_step:
             return f"corridor: step {at_step} is outside {first} to {self.forced_step}"
         return None
