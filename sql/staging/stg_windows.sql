@@ -3,6 +3,22 @@
 -- finished, the planned length stands in for the end; without a plan the end is unknown.
 CREATE OR REPLACE VIEW stg_windows AS
 WITH
+    -- A report that was sent twice counts once.
+    reports AS (
+        SELECT DISTINCT ON (run_id, "group", learner, merge_id, type, at_us) *
+        FROM merges
+    ),
+    -- Learners that start anew count their steps anew, so an id like hmax-512 can come again.
+    told AS (
+        SELECT
+            *,
+            count(*) FILTER (WHERE type IN ('finished', 'skipped')) OVER (
+                PARTITION BY run_id, "group", learner, merge_id
+                ORDER BY at_us
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS occurrence
+        FROM reports
+    ),
     commanded AS (
         SELECT
             run_id,
@@ -22,6 +38,7 @@ WITH
             run_id,
             "group" AS merge_group,
             merge_id,
+            occurrence,
             min(at_us) FILTER (WHERE type = 'started') AS started_us,
             max(at_us) FILTER (WHERE type = 'finished') AS finished_us,
             count(DISTINCT learner) FILTER (WHERE type IN ('accepted', 'started')) AS joined,
@@ -33,7 +50,7 @@ WITH
             count(digest) AS digests_told,
             any_value(reason) FILTER (WHERE type = 'started') AS reason,
             sum(bytes_exchanged)::BIGINT AS bytes_exchanged
-        FROM merges
+        FROM told
         GROUP BY ALL
     ),
     joined AS (
