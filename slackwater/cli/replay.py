@@ -13,7 +13,7 @@ from slackwater.errors import BrokerError, InputError
 from slackwater.settings import RUN_ID_ENV
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import msgspec
 
@@ -28,33 +28,35 @@ def replay(
     regime: Annotated[
         str | None,
         typer.Option(
-            help="Generate: ordinary, high_pressure, constant, bursty or aperiodic.  "
-            "[default: ordinary]"
+            help="Generate: ordinary, high_pressure, constant, bursty or aperiodic.",
+            show_default="ordinary without a TRACE",
         ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(help="Mean requests per second of a regime.  [default: 6 to 20, by regime]"),
+        typer.Option(
+            help="Mean requests per second of a regime.", show_default="6 to 20, by regime"
+        ),
     ] = None,
     duration: Annotated[
         float | None,
         typer.Option(
-            help="Seconds of wall time; times the speed gives event time.  "
-            "[default: the whole trace; 90 for a regime]"
+            help="Seconds of wall time; times the speed gives event time.",
+            show_default="the whole trace; 90 for a regime",
         ),
     ] = None,
     speed: Annotated[
         float | None,
         typer.Option(
-            help="Seconds of event time in a second of wall time.  "
-            "[default: that of SLACKWATER_CLOCK, else 1]"
+            help="Seconds of event time in a second of wall time.",
+            show_default="that of SLACKWATER_CLOCK, else 1",
         ),
     ] = None,
     sidecars: Annotated[
         int | None,
         typer.Option(
-            help="Sidecars (a number); request i goes to sidecar i mod N.  "
-            "[default: those the trace names, else 2]"
+            help="Sidecars (a number); request i goes to sidecar i mod N.",
+            show_default="those the trace names, else 2",
         ),
     ] = None,
     slots: Annotated[int, typer.Option(help="Requests that a sidecar serves at once.")] = 4,
@@ -64,7 +66,8 @@ def replay(
         typer.Option(
             "--format",
             help="azure, burstgpt, mooncake, vllm-bench, guidellm, aiperf, slackwater (requests "
-            "served anew) or recording (events as they were).  [default: by content]",
+            "served anew) or recording (events as they were).",
+            show_default="by content",
         ),
     ] = None,
     skip_bad: Annotated[
@@ -76,7 +79,7 @@ def replay(
     kafka: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Kafka broker; KAFKA_BOOTSTRAP_SERVERS if not given."
+            metavar="HOST:PORT", help="Kafka broker.", show_default="KAFKA_BOOTSTRAP_SERVERS"
         ),
     ] = None,
     dry_run: Annotated[
@@ -125,15 +128,19 @@ def replay(
 
 
 def _describe(plan: "Plan", json: bool) -> None:
+    import msgspec
+
+    from replay_producer import figures
     from replay_producer.describe import describe, describe_recording
     from replay_producer.recording import Recording
 
     subject = plan.subject
     known = describe_recording(subject) if isinstance(subject, Recording) else describe(subject)
+    known = msgspec.structs.replace(known, notes=plan.notes)
     if json:
-        _print_json({**_fields(known), "notes": plan.notes})
+        _print_json(_fields(known))
     else:
-        _print_table(known.name, {**_fields(known), "notes": "\n".join(plan.notes)})
+        _print_rows(known.name, figures.rows(known, plan.speed))
 
 
 def _export(plan: "Plan", path: Path, json: bool) -> None:
@@ -218,13 +225,21 @@ def _print_json(fields: dict[str, Any]) -> None:
 
 
 def _print_table(title: str, fields: dict[str, Any]) -> None:
+    _print_rows(title, ((name, _shown(value)) for name, value in fields.items()))
+
+
+def _print_rows(title: str, rows: "Iterable[tuple[str, str]]") -> None:
+    from rich.box import ROUNDED
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("figure", "value", title=title)
-    for name, value in fields.items():
-        table.add_row(name, _shown(value))
-    Console().print(table)
+    table = Table(title=Text(title), title_justify="left", show_header=False, box=ROUNDED)
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        table.add_row(label, Text(value))
+    Console(highlight=False).print(table)
 
 
 def _shown(value: object) -> str:

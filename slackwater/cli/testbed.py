@@ -19,12 +19,15 @@ def run_everything(
     regime: Annotated[
         str | None,
         typer.Option(
-            help="Generate: ordinary, high_pressure, constant, bursty or aperiodic (the default)."
+            help="Generate: ordinary, high_pressure, constant, bursty or aperiodic.",
+            show_default="aperiodic without a TRACE",
         ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(help="Mean requests per second of a regime (6 to 20, by regime)."),
+        typer.Option(
+            help="Mean requests per second of a regime.", show_default="6 to 20, by regime"
+        ),
     ] = None,
     duration: Annotated[
         float, typer.Option(help="Seconds of wall time that the replay lasts.")
@@ -39,6 +42,14 @@ def run_everything(
             "wa_diloco, wa_forecast or slack."
         ),
     ] = "wa_forecast",
+    shadow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Policies that decide beside it, for the log alone.",
+            show_default="none",
+        ),
+    ] = None,
     learners: Annotated[int, typer.Option(help="Learners (a number).")] = 2,
     sidecars: Annotated[int, typer.Option(help="Sidecars (a number).")] = 2,
     seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
@@ -50,13 +61,24 @@ def run_everything(
             help="A broker that runs already; without it one is started for the run.",
         ),
     ] = None,
-    db: Annotated[Path | None, typer.Option(help="Run log to make (runs/RUN_ID.duckdb).")] = None,
+    db: Annotated[
+        Path | None, typer.Option(help="Run log to make.", show_default="runs/RUN_ID.duckdb")
+    ] = None,
     min_gap_steps: Annotated[int, typer.Option(help="H_min, inner steps between merges.")] = 128,
     max_gap_steps: Annotated[int, typer.Option(help="H_max, inner steps between merges.")] = 512,
     parameters: Annotated[float, typer.Option(help="Parameters of the learners' model.")] = 8e6,
     step_s: Annotated[
         float, typer.Option(help="Seconds of wall time that an inner step takes at least.")
     ] = 0.03,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another setting of the stream job, such as controller.stopping_tau_s=4; may be "
+            "given several times.",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary as one JSON object.")
     ] = False,
@@ -79,6 +101,8 @@ def run_everything(
         duration_s=duration,
         speed=speed,
         policy=policy,
+        shadow=shadow,
+        assignments=setting,
         learners=learners,
         sidecars=sidecars,
         seed=seed,

@@ -21,8 +21,8 @@ def trainer(
         str | None,
         typer.Option(
             help="All learners that merge together, by rank and comma-separated; more than one "
-            "needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them.  "
-            "[default: this one alone]"
+            "needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them.",
+            show_default="this one alone",
         ),
     ] = None,
     parameters: Annotated[
@@ -42,22 +42,26 @@ def trainer(
         int, typer.Option(help="H_max: a merge comes by then, commanded or not, in steps.")
     ] = 512,
     max_steps: Annotated[
-        int | None, typer.Option(help="End after so many steps.  [default: no limit]")
+        int | None, typer.Option(help="End after so many steps.", show_default="no limit")
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(help="End after so many seconds of wall time.  [default: no limit]"),
+        typer.Option(help="End after so many seconds of wall time.", show_default="no limit"),
     ] = None,
     checkpoint_dir: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Folder of the checkpoint.  [default: one that goes at the end]"
+            metavar="DIR",
+            help="Folder of the checkpoint.",
+            show_default="one that goes at the end",
         ),
     ] = None,
     text: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Text to train on.  [default: Python's language reference]"
+            metavar="FILE",
+            help="Text to train on.",
+            show_default="Python's language reference",
         ),
     ] = None,
     seed: Annotated[

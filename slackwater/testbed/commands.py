@@ -73,6 +73,7 @@ class Commands:
         options = {
             "--db": plan.db,
             "--policy": plan.policy,
+            "--shadow": plan.shadow,
             "--partitions": plan.partitions,
             "--min-gap-steps": plan.min_gap_steps,
             "--max-gap-steps": plan.max_gap_steps,
@@ -82,7 +83,8 @@ class Commands:
             "--seed": plan.seed,
             "--run-info": json.dumps(self.run_info),
         }
-        return PartSpec("stream", _command("stream", options), self._env())
+        settings = [word for given in plan.assignments for word in ("--set", given)]
+        return PartSpec("stream", _command("stream", options, settings), self._env())
 
     def learners(self) -> list[PartSpec]:
         """The learners: one process each, one process group of gloo."""

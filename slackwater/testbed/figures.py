@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 UNKNOWN = "–"  # noqa: RUF001
 BLOCKS = "▁▂▃▄▅▆▇█"
+PASSED, NOT_YET = "┿", "┊"
+"""How a gap's bar marks H_min: reached or not."""
 
 
 def number(value: float | None, digits: int = 0, unit: str = "") -> str:
@@ -37,5 +39,5 @@ def gap_bar(gap: int | None, low: int, high: int, width: int) -> str:
     filled = 0 if gap is None else min(width, round(width * gap / high))
     cells = ["━"] * filled + ["╌"] * (width - filled)
     mark = min(width - 1, round(width * low / high))
-    cells[mark] = "┿" if mark < filled else "┊"
+    cells[mark] = PASSED if mark < filled else NOT_YET
     return "".join(cells)

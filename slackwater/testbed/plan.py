@@ -14,6 +14,8 @@ from slackwater.settings import check_bootstrap
 
 RUNS_DIR = Path("runs")
 DEFAULT_REGIME = "aperiodic"
+SLO_S = 1.0
+"""The latency objective, seconds of event time."""
 
 Positive = Annotated[float, Meta(gt=0, lt=1e9)]
 NotNegative = Annotated[float, Meta(ge=0, lt=1e9)]
@@ -32,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         duration_s: wall seconds that the replay lasts.
         speed: seconds of event time per second of wall time.
         policy: name of the policy that commands.
+        shadow: policies that decide beside it for the log, comma-separated.
+        assignments: other settings of the stream job, each `NAME=VALUE`.
         learners, sidecars: how many of each.
         seed: of every random number.
         kafka: a broker that is there already, HOST:PORT; None for the embedded one.
@@ -48,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     duration_s: Positive = 90.0
     speed: Positive = 1.0
     policy: str = "wa_forecast"
+    shadow: str | None = None
+    assignments: tuple[str, ...] = ()
     learners: Annotated[int, Meta(ge=1, le=64)] = 2
     sidecars: Annotated[int, Meta(ge=1, le=1000)] = 2
     seed: int = 0

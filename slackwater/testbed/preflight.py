@@ -18,6 +18,19 @@ NEEDED_MODULES = {
     "replay_producer": "slackwater-server",
     "torch": "slackwater-server[trainer]",
 }
+SET_BY_OPTIONS = {
+    "db": "--db",
+    "policy": "--policy",
+    "shadow": "--shadow",
+    "seed": "--seed",
+    "min_gap_steps": "--min-gap-steps",
+    "max_gap_steps": "--max-gap-steps",
+    "expect_learners": "--learners",
+    "expect_sidecars": "--sidecars",
+    "roles": "itself",
+    "offset_reset": "itself",
+    "run_info": "itself",
+}
 NEEDED_BYTES = 300 * 1024**2
 CHECKPOINT_BYTES_PER_PARAMETER = 16
 
@@ -28,7 +41,7 @@ def preflight(plan: Plan, temporary: Path) -> "ReplayPlan":
     Raises `InputError` or `SlackwaterError` with what is wrong and what to do.
     """
     check_modules(embedded=plan.kafka is None)
-    check_policy(plan.policy)
+    check_stream(plan)
     check_run_log(plan.db)
     check_space(plan.db.parent, NEEDED_BYTES)
     check_space(temporary, CHECKPOINT_BYTES_PER_PARAMETER * plan.parameters * plan.learners)
@@ -49,11 +62,27 @@ def check_modules(*, embedded: bool) -> None:
             raise InputError(msg)
 
 
-def check_policy(name: str) -> None:
-    """Raise `InputError` naming the policies there are."""
-    from controller.policies import policy_named
+def check_stream(plan: Plan) -> None:
+    """Raise `InputError` naming a policy or a setting that the stream job would not take."""
+    from slackwater.clock import RunClock
+    from slackwater.settings import RunSettings
+    from streams.configure import stream_settings
 
-    policy_named(name)
+    for given in plan.assignments:
+        name = given.partition("=")[0].removeprefix("controller.")
+        if name in SET_BY_OPTIONS:
+            msg = f"--set {given!r}: the testbed sets {name} by {SET_BY_OPTIONS[name]}"
+            raise InputError(msg)
+    stream_settings(
+        RunSettings(bootstrap="127.0.0.1:1", prefix=plan.prefix, run_id=plan.run_id),
+        RunClock(0, 0, plan.speed),
+        {
+            "policy": plan.policy,
+            "shadow": [name for name in (plan.shadow or "").split(",") if name],
+        },
+        {"min_gap_steps": plan.min_gap_steps, "max_gap_steps": plan.max_gap_steps},
+        plan.assignments,
+    )
 
 
 def prepare_replay(plan: Plan) -> "ReplayPlan":

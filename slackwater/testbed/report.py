@@ -12,12 +12,14 @@ from slackwater.testbed.snapshot import Row
 from slackwater.testbed.summary import Summary
 
 STYLES = {"complete": "bold green", "failed": "bold red", "interrupted": "bold yellow"}
+# As `slackwater sql health` says it: status and status_reason.
+WORDS = {"interrupted": "failed / interrupted"}
 
 
 def print_summary(console: Console, summary: Summary) -> None:
     """Print the summary; what went wrong is on stderr, by `problem_lines`."""
     table = Table(box=box.ROUNDED, show_header=False, title_justify="left")
-    table.title = Text.assemble(f"run {summary.run_id}  ", (summary.status, STYLES[summary.status]))
+    table.title = Text.assemble(f"run {summary.run_id}  ", _status(summary.status))
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in _rows(summary):
@@ -37,6 +39,10 @@ def problem_lines(summary: Summary) -> list[str]:
     if summary.logs:
         lines.append(f"  logs of all parts: {summary.logs}")
     return lines
+
+
+def _status(status: str) -> tuple[str, str]:
+    return WORDS.get(status, status), STYLES[status]
 
 
 def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -66,9 +72,15 @@ def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
     yield (
         "events",
         f"{number(events['lost'])} lost, {number(events['dead'])} dead, "
-        f"{number(events['late'])} late",
+        f"{number(events['late'])} late (after their bin had closed)",
     )
-    yield "rows", ", ".join(f"{name} {count:,}" for name, count in summary.rows.items() if count)
+    yield "rows", ", ".join(_table(summary, name) for name, n in summary.rows.items() if n)
+
+
+def _table(summary: Summary, name: str) -> str:
+    """`commands 12 (11 merge, 1 pause)`: what several types of event add up to."""
+    types = [f"{count:,} {kind}" for kind, count in summary.types.get(name, {}).items()]
+    return f"{name} {summary.rows[name]:,}" + (f" ({', '.join(types)})" if types else "")
 
 
 def _slo(row: Row) -> str:
@@ -89,7 +101,7 @@ def _merges(merges: Row, clock: str) -> Iterator[tuple[str, str]]:
     )
     skipped = merges["skipped"]
     if skipped:
-        yield "skipped", ", ".join(f"{count} {cause}" for cause, count in skipped.items())
+        yield "skipped", _skipped(skipped, merges["skipped_merges"])
     if not merges["bytes_expected"]:
         return
     median, longest = (number(merges[name], 2, " s") for name in ("median_s", "longest_s"))
@@ -101,6 +113,17 @@ def _merges(merges: Row, clock: str) -> Iterator[tuple[str, str]]:
     )
     if merges["finished_by_all"]:
         yield "weights", _weights(merges["digest_mismatches"])
+
+
+def _skipped(reports: dict[str, int], merges: int) -> str:
+    """`2 reports (1 merge): 1 late, 1 peer_skipped`."""
+    count = sum(reports.values())
+    causes = ", ".join(f"{number} {cause}" for cause, number in reports.items())
+    return f"{_plural(count, 'report')} ({_plural(merges, 'merge')}): {causes}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _weights(mismatches: int) -> str:

@@ -17,7 +17,7 @@ from slackwater.testbed.brokers import GivenBroker, OwnBroker
 from slackwater.testbed.commands import GROUP, Commands, moved_origin, new_clock, wall_us
 from slackwater.testbed.ending import closed_log, set_status
 from slackwater.testbed.parts import Part, PartSpec
-from slackwater.testbed.plan import Plan
+from slackwater.testbed.plan import SLO_S, Plan
 from slackwater.testbed.preflight import preflight
 from slackwater.testbed.signals import StopSignals
 from slackwater.testbed.snapshot import Row
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 REPLAY_START_US = 1_500_000
 QUERY_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 5.0
-SLO_S = 1.0
 
 
 def run_testbed(plan: Plan, console: Console, *, wants_plain: bool) -> tuple[Summary, int]:
@@ -67,7 +66,7 @@ def exit_code(summary: Summary, signals: StopSignals) -> int:
 
 
 class LiveRun:
-    """Holds what comes to be in the course of one run: the clock, then the trace's origin."""
+    """Holds what comes to be in the course of one run: the clock first."""
 
     def __init__(self, plan: Plan, subject: "Trace | Recording", work: WorkDir, show: Show) -> None:
         self._plan = plan
@@ -75,7 +74,6 @@ class LiveRun:
         self._show = show
         self._began_s = time.monotonic()
         self._clock: RunClock | None = None
-        self._origin_us: int | None = None
         self._broker = _broker(plan, work)
         self._watcher = Watcher(self._ask, plan.speed, self._hold_merges)
         self._run_info = {
@@ -111,7 +109,6 @@ class LiveRun:
     def _replay(self) -> Part:
         commands = self._commands()
         clock = moved_origin(commands.clock, wall_us() + REPLAY_START_US)
-        self._origin_us = clock.origin_us
         return self._part(commands.replay(clock))
 
     def _part(self, spec: PartSpec) -> Part:
@@ -151,7 +148,6 @@ class LiveRun:
                 played_s=played_s,
                 since_start_s=time.monotonic() - self._began_s,
                 snapshot=look.snapshot if look else None,
-                origin_us=self._origin_us,
                 now_us=clock.now_us() if clock else None,
             )
         )

@@ -21,7 +21,7 @@ FROM stg_decisions WHERE active ORDER BY decided_us DESC LIMIT 1
 """
 
 CHANGES = f"""
-SELECT epoch_us(decided) AS decided_us, action, reason, gap_steps, rate_per_s, in_flight FROM (
+SELECT since_start_s, action, reason, gap_steps, rate_per_s, in_flight FROM (
     SELECT *, lag((action, reason)) OVER (ORDER BY decided) AS before
     FROM decision_timeline WHERE active AND reason <> 'merge_pending'
 )
@@ -86,6 +86,7 @@ class Snapshot:
         slo: requests and violations by place, `inside` and `outside` of merge windows.
         decision: the newest decision of the policy that commands, None before the first.
         changes: its latest changes of mind, newest first; not its waits for a merge under way.
+            Their `since_start_s` is that of the views: event seconds since the stream job began.
         merges: the latest merges, newest first.
         merge_counts: commanded, accepted, finished, skipped and pending merges.
         learners: step, loss and gap of each.

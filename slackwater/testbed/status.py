@@ -17,7 +17,6 @@ class Status:
         played_s: wall seconds since the replay began, None before.
         since_start_s: wall seconds since the command began.
         snapshot: the latest look at the run log, None before the first.
-        origin_us: event time of the trace's first instant, None before it is fixed.
         now_us: event time now, None before the clock is fixed.
     """
 
@@ -26,7 +25,6 @@ class Status:
     played_s: float | None
     since_start_s: float
     snapshot: Snapshot | None = None
-    origin_us: int | None = None
     now_us: int | None = None
 
     @property
@@ -37,6 +35,12 @@ class Status:
             return None
         return max(0.0, float(self.now_us - newest_us) / 1e6 / self.plan.speed)
 
-    def since_origin_s(self, at_us: int) -> float | None:
-        """Event seconds from the trace's first instant."""
-        return None if self.origin_us is None else (at_us - self.origin_us) / 1e6
+    @property
+    def event_s(self) -> str:
+        """The unit of event time: named apart where it is not that of the wall."""
+        return "s" if self.plan.speed == 1 else "event s"
+
+    @property
+    def wall_s(self) -> str:
+        """The unit of wall time."""
+        return "s" if self.plan.speed == 1 else "wall s"

@@ -1,11 +1,13 @@
 """What came of a run, by SQL from its run log, and whether it holds together."""
 
 import platform
+import shlex
 from typing import Any
 
 import msgspec
 
 from slackwater import __version__
+from slackwater.testbed.invocation import program
 from slackwater.testbed.parts import PartError
 from slackwater.testbed.plan import Plan
 from slackwater.testbed.snapshot import Query, Row
@@ -45,8 +47,18 @@ FROM merges WHERE type = 'finished'
 """  # noqa: S608
 
 SKIPPED = """
-SELECT coalesce(split_part(reason, ':', 1), 'unknown') AS cause, count(DISTINCT merge_id) AS merges
-FROM merges WHERE type = 'skipped' GROUP BY cause ORDER BY merges DESC, cause
+SELECT coalesce(split_part(reason, ':', 1), 'unknown') AS cause, count(*) AS reports
+FROM merges WHERE type = 'skipped' GROUP BY cause ORDER BY reports DESC, cause
+"""
+SKIPPED_MERGES = """
+SELECT count(DISTINCT merge_id) AS skipped_merges FROM merges WHERE type = 'skipped'
+"""
+
+TYPES = """
+SELECT 'commands' AS name, type, count(*) AS count FROM commands GROUP BY type
+UNION ALL
+SELECT 'merges' AS name, type, count(*) AS count FROM merges GROUP BY type
+ORDER BY name, type
 """
 
 DECISIONS = """
@@ -66,15 +78,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run as JSON and as a table; counts are None where there is no run log.
 
     Attributes:
-        status: `complete`, `failed` or `interrupted`.
+        status: `complete`, `failed` or `interrupted`; in the run log, an interrupted run has
+            the status `failed` and the reason `interrupted`.
         problems: why it is not complete, one line each.
         wall_s: seconds from the command's start to its end.
         slo: requests and violations, `inside` and `outside` of merge windows.
-        merges: counts, bytes and event seconds; `skipped` counts merges by the first word of the
-            learners' reasons.
+        merges: counts, bytes and event seconds; `skipped` counts reports of learners by the
+            first word of their reasons, `skipped_merges` the merges that they are about.
         decisions: of the policy that commands, by reason.
         events: acknowledged, logged, lost, late and dead.
         rows: per table of the run log.
+        types: rows of the tables that hold several types of event, by type.
         parts: what each part said at its end.
         next: commands to type next.
     """
@@ -99,6 +113,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     learners: list[Row] = []
     events: Row | None = None
     rows: dict[str, int] = {}
+    types: dict[str, dict[str, int]] = {}
     parts: dict[str, Row] = {}
     next: list[str] = []
 
@@ -122,8 +137,8 @@ def summarize(plan: Plan, outcome: Outcome, query: Query | None, wall_s: float) 
 
 def next_commands(plan: Plan) -> list[str]:
     """What to type to look closer."""
-    names = ("slo_by_overlap", "timeline", "merge_times")
-    return [f"slackwater sql {name} --db {plan.db}" for name in names]
+    names = ("slo", "timeline", "late_merges")
+    return [f"{program()} sql {name} --db {shlex.quote(str(plan.db))}" for name in names]
 
 
 def _figures(outcome: Outcome, query: Query) -> dict[str, Any]:
@@ -131,14 +146,21 @@ def _figures(outcome: Outcome, query: Query) -> dict[str, Any]:
 
     rows_query = next(script.text for script in scripts("analyses") if script.name == "rows")
     rows = {row["table_name"]: row["row_count"] for row in query(rows_query)}
-    skipped = {row["cause"]: row["merges"] for row in query(SKIPPED)}
+    skipped = {row["cause"]: row["reports"] for row in query(SKIPPED)}
+    types: dict[str, dict[str, int]] = {"commands": {}, "merges": {}}
+    for row in query(TYPES):
+        types[row["name"]][row["type"]] = row["count"]
     return {
         "requests": next(iter(query(TOTALS)), None),
         "slo": {row["place"]: row for row in query(SLO)},
-        "merges": query(MERGES)[0] | query(REPORTS)[0] | {"skipped": skipped},
+        "merges": query(MERGES)[0]
+        | query(REPORTS)[0]
+        | query(SKIPPED_MERGES)[0]
+        | {"skipped": skipped},
         "decisions": query(DECISIONS),
         "learners": query(LEARNERS),
         "rows": rows,
+        "types": types,
         "events": _events(outcome, rows, next(iter(query(HEALTH)), {})),
     }
 

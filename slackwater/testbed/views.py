@@ -54,7 +54,7 @@ def live_view(console: Console) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def plain_view(console: Console) -> Iterator[Show]:
-    """A line every five seconds, and one whenever the phase changes."""
+    """A line whenever the phase changes, and every five seconds once there are figures."""
     last: list[str] = []
     paced = _at_most_every(LINE_S, lambda status: _print_line(console, status))
 
@@ -62,7 +62,7 @@ def plain_view(console: Console) -> Iterator[Show]:
         if last != [status.phase]:
             last[:] = [status.phase]
             _print_line(console, status)
-        else:
+        elif plain.has_figures(status):
             paced(status)
 
     yield _while_it_can_be_seen(show)

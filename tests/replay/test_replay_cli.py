@@ -52,6 +52,18 @@ def test_dry_run_without_json_is_a_table_for_a_person(replay: Any, tmp_path: Pat
     result = replay(samples.write(tmp_path, samples.mooncake()), "--dry-run")
     assert result.code == 0
     assert re.search(r"format\W+mooncake", result.out)
+    assert re.search(r"prompt\W+median [\d,.]+, p95 [\d,.]+, largest [\d,.]+ tokens", result.out)
+    assert "requests/s over the whole length" in result.out
+
+
+def test_dry_run_leaves_out_what_a_trace_does_not_have(replay: Any, tmp_path: Path) -> None:
+    bare = replay(samples.write(tmp_path, samples.mooncake()), "--dry-run").out
+    for absent in ("starts", "recorded", "sidecars", "tenants", "skipped", "notes"):
+        assert absent not in bare
+    full = replay(samples.write(tmp_path, samples.guidellm()), "--dry-run", "--speed", 20).out
+    assert re.search(r"starts\W+\d{4}-\d\d-\d\d [\d:.]+ UTC", full)
+    assert "recorded latency" in full
+    assert "on the wall at speed 20" in full
 
 
 def test_dry_run_of_a_recording_counts_its_events(replay: Any, tmp_path: Path) -> None:
@@ -164,9 +176,10 @@ def test_an_export_that_cannot_be_written_leaves_nothing_behind(
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    for target in (folder, tmp_path / "none" / "e.jsonl"):
+    targets = {folder: (2, "not a regular file"), tmp_path / "none" / "e": (1, "cannot write")}
+    for target, (code, said) in targets.items():
         result = replay("--regime", "constant", "--duration", 1, "--export", target)
-        assert (result.code, "cannot write" in result.err) == (1, True)
+        assert (result.code, said in result.err) == (code, True)
     assert list(tmp_path.iterdir()) == [folder]
     assert list(folder.iterdir()) == []
 
@@ -191,6 +204,8 @@ def test_a_full_disk_is_one_line_and_no_half_written_file(
 
 def test_help_names_every_option_with_its_unit(replay: Any) -> None:
     text = replay("--help").out
+    for default in ("ordinary without a TRACE", "by regime", "the whole trace", "by content"):
+        assert default in " ".join(text.replace("│", " ").split())
     for option in ("--regime", "--rate", "--duration", "--speed", "--sidecars", "--slots",
                    "--seed", "--format", "--skip-bad", "--latency", "--kafka", "--dry-run",
                    "--export", "--ready-file", "--json"):  # fmt: skip

@@ -1,5 +1,8 @@
+import dataclasses
+import itertools
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,12 +71,26 @@ def test_learners_are_the_ranks_of_one_process_group(commands: Commands) -> None
     assert {spec.env["MASTER_PORT"] for spec in learners} == {"29500"}
 
 
+def test_shadow_policies_and_settings_reach_the_stream_job(commands: Commands) -> None:
+    plan = msgspec.structs.replace(
+        commands.plan, shadow="slack,fixed_h", assignments=("a=1", "controller.b=2")
+    )
+
+    command = dataclasses.replace(commands, plan=plan).stream().command
+
+    pairs = list(itertools.pairwise(command))
+    assert ("--shadow", "slack,fixed_h") in pairs
+    assert [value for option, value in pairs if option == "--set"] == ["a=1", "controller.b=2"]
+
+
 def test_every_option_that_is_passed_on_exists(commands: Commands) -> None:
     import typer
 
     from slackwater.cli.app import app
 
     group = typer.main.get_command(app)
+    plan = msgspec.structs.replace(commands.plan, shadow="slack", assignments=("a=1",))
+    commands = dataclasses.replace(commands, plan=plan)
     for spec in [commands.stream(), *commands.learners(), commands.replay(commands.clock)]:
         _, module, package, name, *arguments = spec.command
         assert (module, package) == ("-m", "slackwater")

@@ -47,6 +47,10 @@ def test_a_missing_library_is_told_with_what_to_install(monkeypatch: pytest.Monk
     ("changes", "words"),
     [
         ({"policy": "clever"}, "no policy 'clever'; choose one of fixed_h"),
+        ({"shadow": "slack,clever"}, "no policy 'clever'; choose one of fixed_h"),
+        ({"set": "controller.nothing=1"}, "nothing"),
+        ({"set": "db=other.duckdb"}, "the testbed sets db by --db"),
+        ({"set": "controller.max_gap_steps=9"}, "the testbed sets max_gap_steps by"),
         ({"regime": "calm"}, "regime 'calm' is not known; it must be one of ordinary"),
         ({"trace": Path("nope.csv")}, "nope.csv: no such file"),
         ({"trace": Path("nope.csv"), "regime": "bursty"}, "leave out one of the two"),

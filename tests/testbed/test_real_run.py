@@ -59,6 +59,10 @@ class RealRun:
             rows = log.sql("SELECT status FROM runs").fetchall()
         return str(rows[0][0])
 
+    def deciding(self) -> set[tuple[str, bool]]:
+        with duckdb.connect(str(self.db), read_only=True) as log:
+            return set(log.sql("SELECT DISTINCT policy, active FROM decisions").fetchall())
+
     def left_in_temporary(self) -> list[str]:
         return sorted(str(path.relative_to(self.temporary)) for path in self.temporary.iterdir())
 
@@ -75,7 +79,8 @@ def real_run(folder: Path, *options: str) -> Iterator[RealRun]:
 
 
 def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) -> None:
-    with real_run(tmp_path, "--duration", "6") as run:
+    options = ("--duration", "9", "--shadow", "slack,fixed_h", "--set", "bin_s=0.125")
+    with real_run(tmp_path, *options) as run:
         family = run.wait_for("running")
         summary = run.end()
 
@@ -89,6 +94,7 @@ def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) 
     assert {name for name, count in rows.items() if count == 0} == {
         "dead_letters", "draws", "incidents", "verdicts",
     }  # fmt: skip
+    assert run.deciding() == {("fixed_h", False), ("slack", False), ("wa_forecast", True)}
     assert [process for process in family if not ends(process.pid)] == []
     assert run.left_in_temporary() == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.duckdb", "t"]

@@ -1,3 +1,4 @@
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.console import Console
 import sql
 from slackwater.testbed import plain, screen, snapshot
 from slackwater.testbed.ending import closed_log, set_status
+from slackwater.testbed.invocation import program
 from slackwater.testbed.parts import PartError
 from slackwater.testbed.plan import Plan
 from slackwater.testbed.report import print_summary, problem_lines
@@ -87,6 +89,12 @@ class Log:
             return summarize(Plan(run_id="r", db=self.path, regime="constant"), outcome, query, 30)
 
 
+def printed(summary: Summary, width: int = 120) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    print_summary(console, summary)
+    return console.export_text()
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "r.duckdb")
@@ -160,7 +168,8 @@ def test_a_skipped_merge_is_told_by_its_cause_and_fails_nothing(log: Log) -> Non
 
     assert summary.problems == []
     assert summary.merges is not None
-    assert summary.merges["skipped"] == {"late": 1}
+    assert (summary.merges["skipped"], summary.merges["skipped_merges"]) == ({"late": 2}, 1)
+    assert "2 reports (1 merge): 2 late" in printed(summary)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +183,24 @@ def test_the_run_row_says_complete_only_when_the_run_was(
 
     with duckdb.connect(str(log.path)) as connection:
         assert connection.sql("SELECT status, status_reason FROM runs").fetchall() == [row]
+
+
+def test_an_interrupted_run_is_called_the_same_on_the_screen_and_in_the_log(log: Log) -> None:
+    summary = log.summary(status="interrupted")
+    set_status(log.path, summary)
+
+    with duckdb.connect(str(log.path)) as connection:
+        ((said,),) = connection.sql("SELECT status || ' / ' || status_reason FROM runs").fetchall()
+    assert f"run r  {said}" in printed(summary)
+
+
+def test_rows_of_several_types_add_up_before_the_readers_eyes(log: Log) -> None:
+    log.insert("commands", type="pause", run_id="r", at_us=at(25), group="default")
+
+    text = printed(log.summary(), width=300)
+
+    assert "commands 2 (1 merge, 1 pause)" in text
+    assert "merges 6 (2 accepted, 2 finished, 2 started)" in text
 
 
 def test_a_failure_names_the_part_its_last_words_and_its_log(log: Log) -> None:
@@ -202,14 +229,21 @@ def test_a_run_that_never_made_a_log_still_has_a_summary(tmp_path: Path) -> None
 
 
 def test_the_table_for_people_tells_the_same_numbers(log: Log) -> None:
-    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    text = printed(log.summary())
 
-    print_summary(console, log.summary())
-
-    text = console.export_text()
     assert "1 violations of 1 requests (100.0 %)" in text
     assert "1 commanded, 1 finished by every learner" in text
-    assert f"slackwater sql slo_by_overlap --db {log.path}" in text
+
+
+def test_commands_to_type_next_stand_on_a_line_of_their_own_and_are_quoted(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder with spaces"
+    folder.mkdir()
+    summary = Log(folder / "r.duckdb").summary()
+
+    lines = printed(summary, width=40).splitlines()
+
+    for name in ("slo", "timeline", "late_merges"):
+        assert f"{program()} sql {name} --db '{folder}/r.duckdb'" in lines
 
 
 def test_the_summary_is_json_with_a_schema_version(log: Log) -> None:
@@ -219,28 +253,70 @@ def test_the_summary_is_json_with_a_schema_version(log: Log) -> None:
     assert found["options"]["regime"] == "constant"
 
 
-def test_the_screen_shows_what_the_log_holds(log: Log) -> None:
+def shown(log: Log, speed: float) -> tuple[str, Status]:
+    """The screen of a run at this speed, and what it was drawn from."""
     with closed_log(log.path) as query:
         assert query is not None
-        seen = snapshot.take(query, 1.0)
+        seen = snapshot.take(query, speed)
     status = Status(
-        Plan(run_id="r", db=log.path, regime="constant"), Phase.RUNNING, 22.0, 30.0, seen,
-        ORIGIN_US, at(23.0),
+        Plan(run_id="r", db=log.path, regime="constant", speed=speed), Phase.RUNNING, 22.0, 30.0,
+        seen, at(23.0),
     )  # fmt: skip
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(screen.picture(status))
-    text = console.export_text()
+    return drawn(status, 80), status
 
-    assert max(len(line) for line in text.splitlines()) <= 80
-    assert len(text.splitlines()) <= 24
+
+def drawn(status: Status, width: int) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(screen.picture(status))
+    return console.export_text()
+
+
+def test_the_screen_shows_what_the_log_holds(log: Log) -> None:
+    text, status = shown(log, 1.0)
+    seen = status.snapshot
+    assert seen is not None
+
     assert "1 commanded, 1 accepted, 1 finished, 0 skipped, 0 under way" in text
     assert "9.0 s merge because_merge" in text
+    assert "changes only, newest first" in text
+    assert "SLO 1 s" in text
+    assert "H_min 128, end H_max 512" in text
     assert "1.0 s behind" in text
     assert "22 of 90 s" in text
+    assert "event s" not in text
     assert "3 requests" in plain.line(status)
     assert seen.arrivals_per_s[-3] == 1.0
     assert seen.forecast_per_s[-14] == 3.0
     assert seen.arrivals_per_s[0] is None
+
+
+def test_where_event_time_is_not_wall_time_the_screen_says_which_it_shows(log: Log) -> None:
+    text, status = shown(log, 20.0)
+
+    assert "1 wall s = 20 event s" in text
+    assert "22 of 90 wall s" in text
+    assert "took over 1 event s" in text
+    assert "finished by 2 of 2 in 1.00 event s" in text
+    assert "wall s behind" in text
+    assert "event time since the stream job began" in text
+    assert "/event s" in plain.line(status)
+
+
+@pytest.mark.parametrize("speed", [1.0, 20.0])
+def test_the_screen_fits_a_small_terminal_uncut(log: Log, speed: float) -> None:
+    for second in range(13, 18):
+        log.insert("decisions", run_id="r", at_us=at(second), group="default", policy="slack",
+                   active=True, action="wait", reason=f"load_not_learned_{second}", window_s=8.0,
+                   learners=2, rate_per_s=33.3, rate_sd=1.1, gap_steps=190, in_flight=12.0,
+                   signal_age_s=0.25, stale=["sidecar-1"])  # fmt: skip
+
+    text, status = shown(log, speed)
+    lines, uncut = text.splitlines(), drawn(status, 200).splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+    assert [line.strip("│ ") for line in lines[2:-1]] == [line.strip("│ ") for line in uncut[2:-1]]
+    assert "1 silent: stale" in text
 
 
 def test_before_anything_is_logged_the_screen_shows_unknown_and_not_zero(tmp_path: Path) -> None:
@@ -253,6 +329,9 @@ def test_before_anything_is_logged_the_screen_shows_unknown_and_not_zero(tmp_pat
 
     assert seen.decision is None
     assert set(seen.arrivals_per_s) == {None}
+    plan = Plan(run_id="r", db=tmp_path / "e.duckdb", regime="constant")
+    status = Status(plan, Phase.RUNNING, 1.0, 30.0, seen, ORIGIN_US)
+    assert plain.line(status) == "   30 s  running"
 
 
 def test_what_is_acknowledged_and_what_is_logged_are_counted_over_the_same_events(log: Log) -> None:
