@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from calibration.ceilings import Ceilings
 from calibration.contender import Entrant, Merge
 from calibration.costs import run_costs, serve, stretch
 from calibration.envelope import Envelopes
@@ -72,7 +73,9 @@ def evaluate(
             grid = _grid(cost, protocol)
             load = _stretch(source, index, grid, protocol, leads_s[index])
             envelopes = Envelopes(grid, protocol, number)
-            yield _score(load, merges, envelopes, protocol) if len(load.requests) else None
+            ceilings = Ceilings(source.requests, source.first_cells[index], protocol, number)
+            empty = not len(load.requests)
+            yield None if empty else _score(load, merges, envelopes, ceilings, protocol)
             number += 1
 
 
@@ -102,7 +105,11 @@ def _grid(costs: Ints, protocol: Protocol) -> Grid:
 
 
 def _score(
-    load: Stretch, placed: dict[str, list[Merge]], envelopes: Envelopes, protocol: Protocol
+    load: Stretch,
+    placed: dict[str, list[Merge]],
+    envelopes: Envelopes,
+    ceilings: Ceilings,
+    protocol: Protocol,
 ) -> Scored:
     runs, random_pp = [], {}
     loads = {BASELINE: served_load(load.unmerged, load.led)}
@@ -110,7 +117,8 @@ def _score(
         envelope = envelopes.of(len(merges))
         cells = [merge.start_cell for merge in merges]
         served = serve(load.led, cells, protocol, load.lead_s)
-        runs.append(run_figures(load, policy, merges, envelope, served, protocol))
+        ceiling = ceilings.of(len(merges))
+        runs.append(run_figures(load, policy, merges, envelope, ceiling, served, protocol))
         random_pp[policy] = 100 * envelope.costs / len(load.requests)
         loads[policy] = served_load(served, load.led)
     counts = requests_per_cell(load.requests, protocol.cell_s)

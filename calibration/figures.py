@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibration.contender import Merge
+from calibration.crossfit import Ceiling
 from calibration.envelope import Envelope
 from calibration.fairness import fairness
-from calibration.placement import Grid
+from calibration.placement import Degradation, Grid, degradation
 from calibration.protocol import Protocol
 from calibration.results import Run, share
 from calibration.serving import Overlap, Requests, Served
@@ -45,13 +46,16 @@ def run_figures(
     policy: str,
     merges: list[Merge],
     envelope: Envelope,
+    ceiling: Ceiling,
     served: Served,
     protocol: Protocol,
 ) -> Run:
     """One policy's figures in one run: its schedule, its control, and what the model served."""
     costs = load.grid.costs_per_start[[merge.start_cell for merge in merges]]
     cost, gain = float(costs.sum()), envelope.mean - float(costs.sum())
-    error, bias = _forecast(merges, costs, protocol)
+    known = _forecasts(merges, protocol)
+    wrong = _degradation(load.grid, known, len(merges)) if known else None
+    error, bias = _forecast_error(known, load.grid)
     return Run(
         run=load.name,
         trace=load.trace,
@@ -72,6 +76,11 @@ def run_figures(
         excess_pp=_excess_pp(served, load.unmerged, protocol.slo_s),
         forecast_error=error,
         forecast_bias=bias,
+        forecast_worst=wrong.window_error if wrong else None,
+        bound=wrong.bound if wrong else None,
+        bound_share=share(cost - envelope.oracle_exact, wrong.bound) if wrong else None,
+        ceiling=ceiling.gain,
+        ceiling_se=ceiling.standard_error,
         jain_sidecars=_jain(served, load.led.sidecar),
         jain_tenants=_jain(served, load.led.tenant),
         starts_s=tuple(merge.start_cell * protocol.cell_s for merge in merges),
@@ -84,19 +93,28 @@ def _excess_pp(served: Served, unmerged: Served, slo_s: float) -> float | None:
     return None if rate is None or base is None else 100 * (rate - base)
 
 
-def _forecast(
-    merges: list[Merge], costs: npt.NDArray[np.number], protocol: Protocol
-) -> tuple[float | None, float | None]:
-    """Mean absolute error and bias; the forecast counts what arrives and what is in service."""
-    counted = isinstance(protocol.model, Overlap) and protocol.model.counting == "in_service"
-    errors = [
-        merge.forecast - float(cost)
-        for merge, cost in zip(merges, costs, strict=True)
-        if merge.forecast is not None
-    ]
-    if not counted or not errors:
+def _forecasts(merges: list[Merge], protocol: Protocol) -> dict[int, float]:
+    """Forecast by start; none where the model counts otherwise than what arrives or is served."""
+    if not isinstance(protocol.model, Overlap) or protocol.model.counting != "in_service":
+        return {}
+    return {merge.start_cell: merge.forecast for merge in merges if merge.forecast is not None}
+
+
+def _forecast_error(forecasts: dict[int, float], grid: Grid) -> tuple[float | None, float | None]:
+    """Mean absolute error and bias."""
+    if not forecasts:
         return None, None
-    return float(np.mean(np.abs(errors))), float(np.mean(errors))
+    errors = np.array([known - grid.costs_per_start[at] for at, known in forecasts.items()])
+    return float(np.abs(errors).mean()), float(errors.mean())
+
+
+def _degradation(grid: Grid, forecasts: dict[int, float], budget: int) -> Degradation:
+    """What errors as large as the recorded ones can cost; other windows are taken as known."""
+    looked = grid.costs_per_start.astype(np.float64)
+    looked[list(forecasts)] = list(forecasts.values())
+    run = grid.corridor
+    gaps = (run.window_cells, run.min_gap_cells, run.max_gap_cells)
+    return degradation(grid, Grid.from_costs(looked, *gaps), budget)
 
 
 def _jain(served: Served, labels: npt.NDArray[np.generic] | None) -> float | None:

@@ -30,6 +30,11 @@ class Run:
         forecast_error: mean absolute difference of forecast and cost at the starts, requests a
             window; None where the model counts otherwise than the forecast or none is known.
         forecast_bias: mean difference, forecast minus cost.
+        forecast_worst: e, the largest such difference at the policy's own starts.
+        bound: 2 K e: what a schedule chosen by forecasts no worse can cost above the best one.
+        bound_share: what this one costs above the best, over `bound`; None where that is 0.
+        ceiling: predictable ceiling of this budget, comparable to `gain`; None where unknown.
+        ceiling_se: its standard error from the random splits alone.
         jain_sidecars: Jain's index of the sidecars' harm rates; None without harm or with one.
         jain_tenants: the same over tenants.
         starts_s: when the windows open, seconds from the run's start.
@@ -55,6 +60,11 @@ class Run:
     excess_pp: float | None
     forecast_error: float | None
     forecast_bias: float | None
+    forecast_worst: float | None
+    bound: float | None
+    bound_share: float | None
+    ceiling: float | None
+    ceiling_se: float | None
     jain_sidecars: float | None
     jain_tenants: float | None
     starts_s: tuple[float, ...]

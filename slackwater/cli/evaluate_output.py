@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 UNKNOWN = "-"
 LEGEND = (
     "harmed: requests that the policy's windows touch, of all; random: the same for random "
-    "schedules with as many merges; gain: how far below; oracle: share of the best schedule's "
-    "gain; rank: random schedules that did better; p: two-sided, corrected. A request counts in "
-    "each window that touches it."
+    "schedules with as many merges; gain: how far below; ceil: what an oracle gains that knows "
+    "the rate alone; oracle: share of the best schedule's gain; rank: random schedules that did "
+    "better; p: two-sided, corrected. A request counts in each window that touches it."
 )
 COLOURS = {"placement gain": "green", "budget only": "yellow"}
 
@@ -29,6 +29,9 @@ def print_group(group: "Group", claim: str | None, console: "Console") -> None:
     for verdict in told if claim else []:
         console.print(sentence(group.name, verdict))
     console.print(table_of(group))
+    bound = bound_line(group)
+    if bound:
+        console.print(bound, highlight=False)
     console.print(LEGEND, highlight=False)
     for note in group.notes:
         console.print(f"note: {note}", highlight=False)
@@ -49,8 +52,9 @@ def table_of(group: "Group") -> "Table":
     """One row a policy: means over the runs, and the verdict.
 
     `harmed` and `random` are requests in windows, in % of all requests: the policy's, and matched
-    random schedules'. `gain` is their difference in % of `random`; `oracle` is how much of the
-    exact oracle's gain that is; `rank` is the % of random schedules that did better.
+    random schedules'. `gain` is their difference in % of `random`, `ceil` the predictable ceiling
+    in the same; `oracle` is how much of the exact oracle's gain `gain` is; `rank` is the % of
+    random schedules that did better.
     """
     from rich.table import Table
 
@@ -63,9 +67,9 @@ def table_of(group: "Group") -> "Table":
         padding=(0, 1, 0, 0),
     )
     table.add_column("policy", no_wrap=True)
-    for name in ("merges", "harmed", "random", "gain", "oracle", "rank", "p"):
+    for name in ("merges", "harmed", "random", "gain", "ceil", "oracle", "rank", "p"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict")
     for verdict in group.verdicts:
         table.add_row(*_row(verdict, runs_of(verdict.policy, group.scored)))
     return table
@@ -84,11 +88,30 @@ def _row(verdict: "Verdict", runs: "list[Run]") -> list[str]:
         f"{_mean([100 * run.cost / run.requests for run in runs]):.1f}",
         f"{_mean([100 * run.random_mean / run.requests for run in runs]):.1f}",
         _percent(verdict.gain),
+        _percent(ceiling_of(runs)),
         _percent(verdict.capture),
         f"{_mean([run.percentile for run in runs]):.0f}",
         f"{verdict.p_value:.2g}",
         f"[{colour}]{verdict.verdict}[/]",
     ]
+
+
+def ceiling_of(runs: "list[Run]") -> float | None:
+    """The ceiling of all runs together: each one's share of what matched random costs in it."""
+    known = [(run.ceiling, run.random_mean) for run in runs if run.ceiling is not None]
+    paid = sum(mean for _, mean in known)
+    return sum(ceiling * mean for ceiling, mean in known) / paid if paid > 0 else None
+
+
+def bound_line(group: "Group") -> str | None:
+    """How much of the 2Ke bound each policy used up, means over runs; None where unknown."""
+    told = []
+    for verdict in group.verdicts:
+        runs = runs_of(verdict.policy, group.scored)
+        shares = [100 * run.bound_share for run in runs if run.bound_share is not None]
+        if shares:
+            told.append(f"{verdict.policy} {_mean(shares):.0f}")
+    return f"above the best schedule, in % of 2Ke: {', '.join(told)}" if told else None
 
 
 def _mean(values: "list[float]") -> float:
