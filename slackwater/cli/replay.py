@@ -104,6 +104,9 @@ def replay(
     if dry_run and export is not None:
         msg = "--dry-run writes nothing, --export writes a file; give one of the two"
         raise InputError(msg)
+    if export is not None and trace is not None and export.resolve() == trace.resolve():
+        msg = f"--export {export} is the trace itself; write to another file"
+        raise InputError(msg)
     planned = plan(
         ReplayJob(
             trace=trace,

@@ -56,11 +56,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     assignments: tuple[str, ...] = ()
     learners: Annotated[int, Meta(ge=1, le=64)] = 2
     sidecars: Annotated[int, Meta(ge=1, le=1000)] = 2
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
     kafka: str | None = None
     min_gap_steps: AtLeastOne = 128
     max_gap_steps: AtLeastOne = 512
-    parameters: Annotated[int, Meta(ge=1)] = 8_000_000
+    parameters: Annotated[int, Meta(ge=1, le=10**12)] = 8_000_000
     step_s: NotNegative = 0.03
 
     def __post_init__(self) -> None:

@@ -104,6 +104,9 @@ def prepare_replay(plan: Plan) -> "ReplayPlan":
 
 def check_run_log(db: Path) -> None:
     """Raise `InputError` when a new run log cannot be made at this path."""
+    if not db.name:
+        msg = f"--db {str(db)!r} names no file; give one such as runs/first.duckdb"
+        raise InputError(msg)
     if db.parent == RUNS_DIR:
         RUNS_DIR.mkdir(exist_ok=True)
     if not db.parent.is_dir():

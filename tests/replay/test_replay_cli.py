@@ -171,6 +171,15 @@ def test_no_broker_named_is_exit_code_2(replay: Any) -> None:
     assert (result.code, "KAFKA_BOOTSTRAP_SERVERS" in result.err) == (2, True)
 
 
+def test_an_export_never_replaces_the_trace_it_reads(replay: Any, tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,10,5\n")
+    before = trace.read_bytes()
+    result = replay(trace, "--export", tmp_path / "." / "t.csv")
+    assert (result.code, "is the trace itself" in result.err) == (2, True)
+    assert trace.read_bytes() == before
+
+
 def test_an_export_that_cannot_be_written_leaves_nothing_behind(
     replay: Any, tmp_path: Path
 ) -> None:

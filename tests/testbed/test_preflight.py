@@ -15,6 +15,11 @@ def test_a_run_log_needs_a_directory_that_is_there(tmp_path: Path) -> None:
         preflight.check_run_log(tmp_path / "nowhere" / "r.duckdb")
 
 
+def test_a_run_log_needs_a_name() -> None:
+    with pytest.raises(InputError, match="names no file"):
+        preflight.check_run_log(Path())
+
+
 @pytest.mark.parametrize("left", ["r.duckdb", "r.duckdb.wal"])
 def test_a_run_never_writes_into_the_log_of_another(tmp_path: Path, left: str) -> None:
     (tmp_path / left).touch()
