@@ -10,6 +10,7 @@ from slackwater.cli.doctor import doctor
 from slackwater.cli.evaluate import evaluate
 from slackwater.cli.group import group
 from slackwater.cli.replay import replay
+from slackwater.cli.reproduce import reproduce
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
 from slackwater.cli.stream import stream
@@ -51,3 +52,4 @@ app.command()(sql)
 app.command()(trainer)
 app.command()(broker)
 app.command()(evaluate)
+app.command()(reproduce)

@@ -1,7 +1,5 @@
 """`slackwater evaluate`: what placement was worth, for each policy, on traces or regimes."""
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -74,12 +72,13 @@ def evaluate(
     """
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     _check(traces, regimes, runs, seed)
-    _check_writable(json)
+    from slackwater.cli.evaluate_document import check_writable, document, write
+
+    check_writable(json)
     from rich.console import Console
 
-    from slackwater.cli.evaluate_document import document, write
     from slackwater.cli.evaluate_job import Evaluation, Job
-    from slackwater.cli.evaluate_output import print_group
+    from slackwater.cli.evaluate_output import print_group, progress
 
     evaluation = Evaluation(
         Job(
@@ -97,7 +96,7 @@ def evaluate(
             seed=seed,
         )
     )
-    with _progress(evaluation.total_runs) as advance:
+    with progress(evaluation.total_runs) as advance:
         groups = list(evaluation.groups(advance))
     console = Console()
     for group in groups:
@@ -123,21 +122,3 @@ def _check(traces: tuple[Path, ...], regimes: tuple[str, ...], runs: int | None,
     if repeated:
         msg = f"{', '.join(sorted(repeated))} is given twice; runs that repeat are no evidence"
         raise InputError(msg)
-
-
-def _check_writable(path: Path | None) -> None:
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        msg = f"cannot write --json {path}: give a file in a folder that exists"
-        raise InputError(msg)
-
-
-@contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar of runs on stderr, when a person looks at it."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("runs", total=total)
-        yield lambda: bar.advance(task)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater import __version__
-from slackwater.errors import SlackwaterError
+from slackwater.errors import InputError, SlackwaterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ def document(evaluation: "Evaluation", groups: "Sequence[Group]") -> dict[str, A
     return {
         "schema_version": SCHEMA_VERSION,
         "configuration": _configuration(evaluation),
-        "versions": _versions(),
+        "versions": versions(),
         "loads": [_load(group, traffic) for group in groups for traffic in group.traffic],
         "runs": [
             {"load": group.name, **asdict(run)}
@@ -46,6 +46,13 @@ def write(path: Path, fields: dict[str, Any]) -> None:
     except OSError as error:
         msg = f"cannot write --json {path}: {error.strerror}"
         raise SlackwaterError(msg) from None
+
+
+def check_writable(path: Path | None) -> None:
+    """Raise `InputError` before any work when the document could not be written there."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        msg = f"cannot write --json {path}: give a file in a folder that exists"
+        raise InputError(msg)
 
 
 def _plain(value: object) -> object:
@@ -95,7 +102,8 @@ def _verdict(group: "Group", verdict: "Verdict") -> dict[str, Any]:
     return {"load": group.name, **fields}
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What a result depends on beside its configuration."""
     from importlib.metadata import version
 
     return {

@@ -1,5 +1,7 @@
 """The evaluation for people: one table a load, what may be claimed first."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -127,3 +129,15 @@ def _interval(verdict: "Verdict") -> str:
         return "no interval"
     low, high = verdict.interval_pp
     return f"95% interval {low:.2f} to {high:.2f}"
+
+
+@contextlib.contextmanager
+def progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar of runs on stderr, when a person looks at it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("runs", total=total)
+        yield lambda: bar.advance(task)
