@@ -67,7 +67,7 @@ PUBLISHED = (
         "p95 with merges / without",
         "",
         1.0,
-        "a model assumes that merges slow requests; only a real sidecar can show that they do not",
+        "the model assumes a slowdown; a real sidecar showed none",
     ),
     Published(
         "high_pressure",
@@ -75,7 +75,7 @@ PUBLISHED = (
         "violating without merges",
         "%",
         None,
-        "overload of 1.2 times the sidecars' capacity, chosen here",
+        "1.2 times the sidecars' capacity here",
         said="saturated",
     ),
     Published(
@@ -92,7 +92,7 @@ PUBLISHED = (
         "WA-DiLoCo against random, p",
         "",
         0.56,
-        "where nothing is to be found, p is spread evenly over 0 to 1",
+        "a window's first batch can be foreseen here",
     ),
     Published(
         "constant",
@@ -118,7 +118,7 @@ PUBLISHED = (
         "oracle, excess violation",
         "%",
         4.445,
-        "same client, K, W and gaps; phases are random here",
+        "same client, K, W, gaps; phases are random here",
         sd=0.131,
         runs=5,
     ),
@@ -146,7 +146,7 @@ PUBLISHED = (
         "WA-DiLoCo over its random",
         "pp",
         _WA - _RANDOM,
-        "derived; our pressure signals see the batches in service",
+        "derived; our signals see the batches in service",
     ),
     Published(
         "aperiodic",
@@ -154,7 +154,7 @@ PUBLISHED = (
         "matched random, excess violation",
         "%",
         _ONLINE_RANDOM,
-        "budget: K was not published for it; another trace family",
+        "budget: its K is not published; another trace",
     ),
     Published(
         "aperiodic",
@@ -170,7 +170,7 @@ PUBLISHED = (
         "gain over matched random",
         "pp",
         _ONLINE_GAIN,
-        "bursts of 3 s at random cannot be foreseen, only seen",
+        "more merges, each worth less",
     ),
     Published(
         "aperiodic",
@@ -178,7 +178,7 @@ PUBLISHED = (
         "the same, of matched random",
         "%",
         100 * _ONLINE_GAIN / _ONLINE_RANDOM,
-        "derived; comparable whatever the budget",
+        "derived; bursts of 3 s end before a window does",
     ),
     Published(
         "aperiodic",
@@ -186,7 +186,7 @@ PUBLISHED = (
         "the same, p",
         "",
         0.021,
-        "two-sided over our runs",
+        "depends on the number of runs",
     ),
     Published(
         "aperiodic",
@@ -194,6 +194,6 @@ PUBLISHED = (
         "spared per sidecar in 10 min",
         "",
         _SPARED,
-        "the gain times the same number of requests",
+        "the gain times as many requests",
     ),
 )
