@@ -40,6 +40,14 @@ def test_every_published_figure_has_a_row_and_ours_in_json(
     assert unknown == ["gaining"]
 
 
+def test_page_shows_every_published_figure_as_it_is_printed() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reproduce.md"
+    lines = page.read_text().splitlines()
+    for row in PUBLISHED:
+        shown = row.said or f"{row.value:.3g}"
+        assert any(line.startswith(f"  {row.label} ") and shown in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
