@@ -9,12 +9,15 @@ import typing
 
 import aiokafka
 from faust.transport.drivers import aiokafka as driver
-from mode.threads import WorkerThread
 
 FETCH_WAIT_MS = 10
 
 
-class _Worker(WorkerThread):
+# Faust's worker thread class, taken from where it is used: its package is not ours to name.
+_WorkerThread: typing.Any = driver.AIOKafkaConsumerThread.Worker
+
+
+class _Worker(_WorkerThread):  # type: ignore[misc]
     """A consumer that hangs on a broker that does not answer must not keep the process alive."""
 
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:

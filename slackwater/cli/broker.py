@@ -18,7 +18,7 @@ LOOK_AGAIN_S = 0.2
 def broker(
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="TCP port on 127.0.0.1.  [default: any free one]"),
+        typer.Option(min=1, max=65535, help="TCP port on 127.0.0.1; a free one when not given."),
     ] = None,
     partitions: Annotated[
         int, typer.Option(min=1, max=1000, help="Partitions of the requests topic (a number).")
