@@ -40,8 +40,15 @@ class Outlook:
         signal.observe(row)
 
     def load(self, now_us: int) -> Load:
-        """The group's load as it is known at `now_us`."""
-        return group_load(self._signals, now_us)
+        """The group's load as it is known at `now_us`, by the sidecars that belong to it then."""
+        return group_load(
+            {n: s for n, s in self._signals.items() if self._belongs(s, now_us)}, now_us
+        )
+
+    def _belongs(self, signal: SidecarSignal, now_us: int) -> bool:
+        """False once a sidecar has been silent for so long that it must have gone for good."""
+        age_s = signal.age_s(now_us)
+        return age_s is None or age_s <= self._settings.sidecar_gone_s
 
     def remember(self, now_us: int, load: Load) -> None:
         """Add a tick's load to the past, once it has decided: ranks are among earlier costs."""

@@ -44,6 +44,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         command_lead_s: event time a command needs to reach every learner, at the least; where their
             answers were slower, more is allowed.
         stale_after_s: a sidecar unheard for longer is stale, and its load unknown.
+        sidecar_gone_s: a sidecar unheard for longer is no part of the group any more.
         learner_stale_s: a learner unheard for longer takes no part in new merges.
         expect_learners: no merge is commanded before so many have reported.
         history_s: how far back the distribution of forecast costs reaches.
@@ -67,6 +68,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     half_life_s: Positive = 4.0
     command_lead_s: NotNegative = 1.0
     stale_after_s: Positive = 2.0
+    sidecar_gone_s: Positive = 600.0
     learner_stale_s: Positive = 10.0
     expect_learners: Annotated[int, Meta(ge=0)] = 1
     history_s: Positive = 1800.0

@@ -119,6 +119,9 @@ def _log_to_stderr() -> None:
         level=logging.ERROR, stream=sys.stderr, format="slackwater stream: %(message)s"
     )
     logging.getLogger("streams").setLevel(logging.INFO)
+    for name in ("streams.app", "streams.transport"):
+        # Faust logs its own comings and goings under the modules of its subclasses.
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _in_words(summary: dict[str, Any]) -> str:

@@ -99,6 +99,13 @@ def test_stale_sidecar_is_never_read_as_idle() -> None:
     assert all(d.stale == ["a"] and d.score is None and d.candidates is None for d in judged)
 
 
+def test_sidecar_that_has_gone_for_good_holds_no_decision_up() -> None:
+    made = engine("wa_forecast", sidecar_gone_s=8.0)
+    world = [*bins("gone", [8] * 8), *bins("b", [8] * 60), *steps("x", 250)]
+    reasons = {d.reason for d, _ in run(made, world, 12.0) if d.at_us > T0 + 10_250_000}
+    assert "signal_stale" not in reasons
+
+
 def test_policies_that_do_not_look_at_load_go_on_without_it() -> None:
     command = first_command(run(engine("fixed_h", fixed_steps=200), steps("a", 300), 15.0))
     assert (command.reason, command.at_step) == ("period_due", 200)
