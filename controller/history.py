@@ -4,6 +4,7 @@ from bisect import bisect_left, insort
 from collections import deque
 
 from controller.overlap import expected_overlap
+from slackwater.clock import US_PER_S
 
 MIN_SAMPLES = 16
 
@@ -15,7 +16,7 @@ class CostHistory:
     """
 
     def __init__(self, history_s: float) -> None:
-        self._history_us = round(history_s * 1e6)
+        self._history_us = round(history_s * US_PER_S)
         self._timed: deque[tuple[int, float]] = deque()
         self._sorted: list[float] = []
         self._total = 0.0
@@ -53,6 +54,7 @@ class OverlapHistory:
 
     def __init__(self, history_s: float, window_s: float) -> None:
         self._history_s = history_s
+        self._history_us = round(history_s * US_PER_S)
         self._window_s = window_s
         self._loads: deque[tuple[int, float, float]] = deque()
         self.costs = CostHistory(history_s)
@@ -60,7 +62,7 @@ class OverlapHistory:
     def add(self, at_us: int, in_flight: float, rate_per_s: float) -> None:
         """Add the load at `at_us` and forget what is older than the memory."""
         self._loads.append((at_us, in_flight, rate_per_s))
-        while self._loads[0][0] <= at_us - round(self._history_s * 1e6):
+        while self._loads[0][0] <= at_us - self._history_us:
             self._loads.popleft()
         self.costs.add(at_us, expected_overlap(in_flight, rate_per_s, self._window_s))
 

@@ -18,13 +18,12 @@ from replay_producer.rows import OnBad
 from replay_producer.sidecar import ServiceSettings
 from replay_producer.source import Source
 from replay_producer.trace import Trace
-from slackwater.clock import CLOCK_ENV, US_PER_S, RunClock
+from slackwater.clock import CLOCK_ENV, MAX_SPEED, US_PER_S, RunClock
 from slackwater.errors import InputError
 from slackwater.settings import RunSettings
 
 DEFAULT_REGIME = "ordinary"
 DEFAULT_DURATION_S = 90.0
-MAX_SPEED = 1e6
 
 
 class ReplayJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

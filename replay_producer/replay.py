@@ -9,14 +9,12 @@ the last learner has finished; finishes already sent are never rewritten.
 import contextlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
 from replay_producer.fleet import Fleet, Latency, check_latency
 from replay_producer.pacing import MergeFollower, not_acknowledged, pace
-from replay_producer.recording import Recording, RecordingSource, read_recording
-from replay_producer.rows import OnBad
+from replay_producer.recording import Recording, RecordingSource
 from replay_producer.sidecar import ServiceSettings
 from replay_producer.source import Source
 from replay_producer.trace import Trace
@@ -131,20 +129,6 @@ def replay(
         merges_timed_out=follower.windows.timed_out,
         complete=report.complete and not fleet.in_flight,
     )
-
-
-def replay_events(
-    path: Path,
-    run: RunSettings,
-    make_clock: Callable[[], RunClock],
-    *,
-    duration_us: int | None = None,
-    on_bad: OnBad = "stop",
-    control: Control | None = None,
-) -> ReplayReport:
-    """Read and replay a recording of our own events; see `read_recording`, `replay_recording`."""
-    recording = read_recording(path, on_bad)
-    return replay_recording(recording, run, make_clock, duration_us=duration_us, control=control)
 
 
 def replay_recording(

@@ -80,7 +80,6 @@ class Wiring:
         self._last_sent: dict[Topic, Any] = {}
         counts_only = "count" in job.settings.roles and job.log is None
         self._hold = BinHold(time.monotonic) if counts_only else None
-        self.deciding = True
         self._turn = asyncio.Lock()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         prefix = job.settings.run.prefix
@@ -138,8 +137,6 @@ class Wiring:
             await self._send(self.job.handle(message))
 
     async def _tick(self) -> None:
-        if not self.deciding:
-            return
         try:
             async with self._turn:
                 await self._send(self.job.tick())
@@ -161,7 +158,7 @@ class Wiring:
         True when it has, or where this process does not log; False when it did not come back
         within `timeout_s`.
         """
-        self.deciding = self.job.deciding = False
+        self.job.deciding = False
         if self.job.log is None:
             return True
         try:

@@ -143,7 +143,7 @@ class Job:
 
     def tick(self) -> list[Outgoing]:
         """Wall time has passed: a silent source may have to be left behind."""
-        return self._outcomes(self.stage) if self.stage is not None else []
+        return self._outcomes(self.stage) if self.stage is not None and self.deciding else []
 
     def _count(self, message: Message, events: list[Any]) -> tuple[Counted, list[Outgoing]]:
         run, settings = self.settings.run, self.settings

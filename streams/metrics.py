@@ -1,6 +1,9 @@
 """Prometheus metrics of the stream job: every name is registered here and nowhere else."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.samples import Sample
 
 SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -72,21 +75,22 @@ class Metrics:
 
     def totals(self) -> dict[str, float]:
         """Every counter's sum by its labels, as `name{label=value,...}`."""
-        found = {}
-        for counter in self.counters.values():
-            for metric in counter.collect():
-                for sample in metric.samples:
-                    if sample.name.endswith("_total"):
-                        labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()))
-                        found[f"{sample.name}{{{labels}}}"] = sample.value
-        return found
+        return {
+            f"{sample.name}{{{','.join(f'{k}={v}' for k, v in sorted(sample.labels.items()))}}}": (
+                sample.value
+            )
+            for name in self.counters
+            for sample in self._totals_of(name)
+        }
 
     def by_label(self, name: str, label: str) -> dict[str, int]:
         """A counter's sums by the values of one label."""
         sums: dict[str, int] = {}
-        for metric in self.counters[name].collect():
-            for sample in metric.samples:
-                if sample.name.endswith("_total"):
-                    value = sample.labels[label]
-                    sums[value] = sums.get(value, 0) + round(sample.value)
+        for sample in self._totals_of(name):
+            value = sample.labels[label]
+            sums[value] = sums.get(value, 0) + round(sample.value)
         return sums
+
+    def _totals_of(self, name: str) -> Iterator[Sample]:
+        for metric in self.counters[name].collect():
+            yield from (s for s in metric.samples if s.name.endswith("_total"))

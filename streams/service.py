@@ -15,7 +15,6 @@ from controller.engine import Engine
 from controller.policies import policy_named
 from slackwater.clock import RunClock
 from slackwater.errors import BrokerError, InputError, SlackwaterError
-from slackwater.transport import wait_for_broker
 from streams.acks import Shipper
 from streams.app import Wiring, build_app, read_topics
 from streams.job import Job
@@ -82,8 +81,10 @@ class StreamProcess:
         self.metrics = Metrics(CollectorRegistry())
 
     def run(self) -> dict[str, Any]:
-        """Run until SIGTERM or SIGINT; returns the summary. Raises `SlackwaterError`."""
-        wait_for_broker(self.settings.run.bootstrap)
+        """Run until SIGTERM or SIGINT, on a broker that answers and has the topics.
+
+        Returns the summary. Raises `SlackwaterError`.
+        """
         stop_metrics = serve_metrics(self.settings, self.metrics.registry)
         try:
             return self._run_logged()

@@ -45,7 +45,6 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="run-log-watcher", daemon=True)
         self._held_at_s: float | None = None
         self.look: Look | None = None
-        self.last_error: str | None = None
 
     def start(self) -> None:
         """Begin to look."""
@@ -85,10 +84,10 @@ class Watcher:
             began_s = self._monotonic()
             try:
                 self.look = Look(take(self._query, self._speed), began_s)
-            except SlackwaterError as error:
+            except SlackwaterError:
                 # Not there yet, or busy: `pending_merges` and `missing` then say that they do
                 # not know, and the supervisor's limits end the wait.
-                self.last_error = str(error)
+                continue
 
 
 def acknowledged(summaries: dict[str, dict[str, Any]]) -> int:
