@@ -8,6 +8,7 @@ from calibration.equivalence import ArmLoad, LoadMatch, load_match
 from calibration.experiment import BASELINE, Scored
 from calibration.gate import RunFigures, mean_envelope
 from calibration.phase import PhaseLock, phase_lock
+from calibration.profile import Effect
 from calibration.results import Run
 from calibration.verdict import Verdict, judge
 
@@ -17,7 +18,12 @@ MIN_PHASE_CELLS = 32
 
 
 def verdicts(
-    scored: Sequence[Scored], claim: str | None, cell_s: float, rng: np.random.Generator
+    scored: Sequence[Scored],
+    claim: str | None,
+    cell_s: float,
+    rng: np.random.Generator,
+    *,
+    effect: Effect | None = None,
 ) -> list[Verdict]:
     """A verdict for each policy: the claimed one for itself, the rest corrected for all.
 
@@ -26,16 +32,17 @@ def verdicts(
         claim: the policy that was named beforehand; None tries all, corrected for how many.
         cell_s: length of a cell in seconds.
         rng: for sign-flip tests of many runs.
+        effect: of merges on a real sidecar, from its profile; None where none was measured.
     """
     evidence = {run.policy: _figures(run.policy, scored) for run in scored[0].runs}
     p05_pp = {policy: _mean_p05(policy, scored) for policy in evidence}
     phases = _phases(scored, cell_s)
     everyone = _loads(scored, tuple(evidence), rng)
-    found = judge(evidence, everyone, phases, None, p05_pp=p05_pp, rng=rng)
+    found = judge(evidence, everyone, phases, effect, p05_pp=p05_pp, rng=rng)
     if claim is None:
         return found
     own = _loads(scored, (claim,), rng)
-    alone = judge({claim: evidence[claim]}, own, phases, None, p05_pp=p05_pp, rng=rng)
+    alone = judge({claim: evidence[claim]}, own, phases, effect, p05_pp=p05_pp, rng=rng)
     return alone + [verdict for verdict in found if verdict.policy != claim]
 
 

@@ -10,6 +10,7 @@ from calibration.costs import run_costs, stretch
 from calibration.evidence import verdicts
 from calibration.experiment import BASELINE, Scored, Source, evaluate
 from calibration.placement import Grid
+from calibration.profile import Effect
 from calibration.protocol import Protocol, corridor_of
 from calibration.serving import ClosedLoop, Overlap, Queue, Requests, requests_of
 from controller.overlap import overlap_cost
@@ -128,6 +129,17 @@ def test_traffic_that_never_changes_gains_and_captures_nothing() -> None:
     for verdict in verdicts(scored, None, 0.5, np.random.default_rng(0)):
         assert verdict.verdict != "placement gain"
         assert verdict.p_value == 1.0
+
+
+@pytest.mark.parametrize("claim", [None, "slack"])
+def test_measured_effect_is_the_gates_first_step(claim: str | None) -> None:
+    scored, rng = score(source(7, runs=1)), np.random.default_rng(0)
+    none = Effect(merges=40, p95_ratio=1.0, p95_ratio_low=0.9, p95_ratio_high=1.1)
+    some = Effect(merges=40, p95_ratio=2.3, p95_ratio_low=2.1, p95_ratio_high=2.4)
+    for effect, passed in ((None, None), (none, False), (some, True)):
+        for verdict in verdicts(scored, claim, 0.5, rng, effect=effect):
+            assert verdict.steps[0].passed is passed
+            assert (verdict.verdict == "no effect") == (effect is none)
 
 
 def test_no_fixed_schedule_is_in_step_with_a_closed_loop_run_after_run() -> None:
