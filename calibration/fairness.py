@@ -1,5 +1,6 @@
 """Who bears the harm: shares by sidecar or tenant, and Jain's index of their harm rates."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,44 @@ class Fairness:
         burdens = {name: s.burden for name, s in self.shares.items() if s.burden is not None}
         return max(burdens, key=burdens.__getitem__) if burdens else None
 
+    @property
+    def worst_burden(self) -> float | None:
+        """How much that is: share of harm over share of requests; None when nobody was harmed."""
+        return None if self.worst is None else self.shares[self.worst].burden
+
+    def bearers(self) -> "tuple[Bearer, ...]":
+        """The shares as plain figures, in order of name."""
+        return tuple(
+            Bearer(name, s.requests, s.harmed, s.share_of_requests, s.share_of_harm, s.burden)
+            for name, s in self.shares.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """One sidecar's or tenant's part, for outputs; the figures are those of `Share`."""
+
+    name: str
+    requests: int
+    harmed: int
+    share_of_requests: float
+    share_of_harm: float | None
+    burden: float | None
+
+
+def worst_of(bearers: Iterable[Bearer]) -> Bearer | None:
+    """Who bears most harm for its requests, the bearers of one name put together.
+
+    None when nobody was harmed, or there is nobody.
+    """
+    requests: dict[str, int] = {}
+    harmed: dict[str, int] = {}
+    for bearer in bearers:
+        requests[bearer.name] = requests.get(bearer.name, 0) + bearer.requests
+        harmed[bearer.name] = harmed.get(bearer.name, 0) + bearer.harmed
+    whole = Fairness(_shares(requests, harmed), None)
+    return next((b for b in whole.bearers() if b.name == whole.worst), None)
+
 
 def fairness(harmed: NDArray[np.bool_], labels: NDArray[np.generic]) -> Fairness:
     """Shares of harm by label: `harmed` [n] with the sidecar or tenant of each request [n].
@@ -55,12 +94,17 @@ def fairness(harmed: NDArray[np.bool_], labels: NDArray[np.generic]) -> Fairness
     names, code = np.unique(labels, return_inverse=True)
     requests = np.bincount(code, minlength=len(names))
     hit = np.bincount(code, weights=harmed, minlength=len(names)).astype(np.int64)
-    total = int(hit.sum())
-    shares = {
-        str(name): Share(int(n), int(h), int(n) / len(harmed), int(h) / total if total else None)
-        for name, n, h in zip(names, requests, hit, strict=True)
+    keys = [str(name) for name in names]
+    counts = (dict(zip(keys, x.tolist(), strict=True)) for x in (requests, hit))
+    return Fairness(_shares(*counts), jain(hit / requests))
+
+
+def _shares(requests: dict[str, int], harmed: dict[str, int]) -> dict[str, Share]:
+    sent, hit = sum(requests.values()), sum(harmed.values())
+    return {
+        name: Share(n, harmed[name], n / sent, harmed[name] / hit if hit else None)
+        for name, n in requests.items()
     }
-    return Fairness(shares, jain(hit / requests))
 
 
 def jain(values: ArrayLike) -> float | None:

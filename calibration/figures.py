@@ -8,7 +8,7 @@ import numpy.typing as npt
 from calibration.contender import Merge
 from calibration.crossfit import Ceiling
 from calibration.envelope import Envelope
-from calibration.fairness import fairness
+from calibration.fairness import Fairness, fairness
 from calibration.placement import Degradation, Grid, degradation
 from calibration.protocol import Protocol
 from calibration.results import Run, share
@@ -56,6 +56,8 @@ def run_figures(
     known = _forecasts(merges, protocol)
     wrong = _degradation(load.grid, known, len(merges)) if known else None
     error, bias = _forecast_error(known, load.grid)
+    sidecars = _fairness(served, load.led.sidecar, load.lead_s)
+    tenants = _fairness(served, load.led.tenant, load.lead_s)
     return Run(
         run=load.name,
         trace=load.trace,
@@ -81,8 +83,14 @@ def run_figures(
         bound_share=share(cost - envelope.oracle_exact, wrong.bound) if wrong else None,
         ceiling=ceiling.gain,
         ceiling_se=ceiling.standard_error,
-        jain_sidecars=_jain(served, load.led.sidecar),
-        jain_tenants=_jain(served, load.led.tenant),
+        jain_sidecars=sidecars.jain if sidecars else None,
+        jain_tenants=tenants.jain if tenants else None,
+        sidecars=sidecars.bearers() if sidecars else None,
+        tenants=tenants.bearers() if tenants else None,
+        worst_sidecar=sidecars.worst if sidecars else None,
+        worst_sidecar_burden=sidecars.worst_burden if sidecars else None,
+        worst_tenant=tenants.worst if tenants else None,
+        worst_tenant_burden=tenants.worst_burden if tenants else None,
         starts_s=tuple(merge.start_cell * protocol.cell_s for merge in merges),
         reasons=tuple(merge.reason for merge in merges),
     )
@@ -117,10 +125,14 @@ def _degradation(grid: Grid, forecasts: dict[int, float], budget: int) -> Degrad
     return degradation(grid, Grid.from_costs(looked, *gaps), budget)
 
 
-def _jain(served: Served, labels: npt.NDArray[np.generic] | None) -> float | None:
+def _fairness(
+    served: Served, labels: npt.NDArray[np.generic] | None, lead_s: float
+) -> Fairness | None:
+    """Who bears the harm, of the requests sent in the run; None for one label or unknown ones."""
     if labels is None or (served.request < 0).any() or len(np.unique(labels)) < 2:
         return None
-    return fairness(served.harmed, labels[served.request]).jain
+    own = served.arrival_s >= lead_s
+    return fairness(served.harmed[own], labels[served.request[own]])
 
 
 def served_load(served: Served, requests: Requests) -> ServedLoad:

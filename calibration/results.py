@@ -1,6 +1,9 @@
 """What an evaluation says of each run and policy: one set of figures for all outputs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from calibration.fairness import Bearer, worst_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class Run:
         ceiling_se: its standard error from the random splits alone.
         jain_sidecars: Jain's index of the sidecars' harm rates; None without harm or with one.
         jain_tenants: the same over tenants.
+        sidecars: each sidecar's part of the requests and of the harm; None with one or unknown.
+        tenants: the same by tenant.
+        worst_sidecar: the sidecar that bears most for its requests; None without harm.
+        worst_sidecar_burden: its share of harm over its share of requests.
+        worst_tenant, worst_tenant_burden: the same by tenant.
         starts_s: when the windows open, seconds from the run's start.
         reasons: why each merge was made.
     """
@@ -67,6 +75,12 @@ class Run:
     ceiling_se: float | None
     jain_sidecars: float | None
     jain_tenants: float | None
+    sidecars: tuple[Bearer, ...] | None
+    tenants: tuple[Bearer, ...] | None
+    worst_sidecar: str | None
+    worst_sidecar_burden: float | None
+    worst_tenant: str | None
+    worst_tenant_burden: float | None
     starts_s: tuple[float, ...]
     reasons: tuple[str, ...]
 
@@ -74,3 +88,15 @@ class Run:
 def share(part: float, whole: float) -> float | None:
     """`part / whole`; None where the whole is not above 0 and the share means nothing."""
     return part / whole if whole > 0 else None
+
+
+def worst_sidecar(runs: Iterable[Run]) -> Bearer | None:
+    """Who bears most for its requests, the runs put together; None where unknown."""
+    parts = [run.sidecars for run in runs]
+    return worst_of(bearer for part in parts for bearer in part or ())
+
+
+def worst_tenant(runs: Iterable[Run]) -> Bearer | None:
+    """The same by tenant."""
+    parts = [run.tenants for run in runs]
+    return worst_of(bearer for part in parts for bearer in part or ())

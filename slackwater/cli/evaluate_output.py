@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from calibration.experiment import Scored
+    from calibration.fairness import Bearer
     from calibration.results import Run
     from calibration.verdict import Verdict
     from slackwater.cli.evaluate_job import Group
@@ -34,6 +35,8 @@ def print_group(group: "Group", claim: str | None, console: "Console") -> None:
     bound = bound_line(group)
     if bound:
         console.print(bound, highlight=False)
+    for line in burden_lines(group):
+        console.print(line, highlight=False)
     console.print(LEGEND, highlight=False)
     for note in group.notes:
         console.print(f"note: {note}", highlight=False)
@@ -114,6 +117,21 @@ def bound_line(group: "Group") -> str | None:
         if shares:
             told.append(f"{verdict.policy} {_mean(shares):.0f}")
     return f"above the best schedule, in % of 2Ke: {', '.join(told)}" if told else None
+
+
+def burden_lines(group: "Group") -> Iterator[str]:
+    """Who bears most harm for its requests under each policy, the runs put together."""
+    from calibration.results import worst_sidecar, worst_tenant
+
+    for kind, worst in (("sidecar", worst_sidecar), ("tenant", worst_tenant)):
+        found = [(v.policy, worst(runs_of(v.policy, group.scored))) for v in group.verdicts]
+        told = [f"{policy} {_burden(bearer)}" for policy, bearer in found if bearer is not None]
+        if told:
+            yield f"worst {kind}'s share of harm over its share of requests: {', '.join(told)}"
+
+
+def _burden(bearer: "Bearer") -> str:
+    return f"{bearer.burden:.2f} ({bearer.name})"
 
 
 def _mean(values: "list[float]") -> float:

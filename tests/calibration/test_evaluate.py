@@ -171,6 +171,32 @@ def test_harm_is_shared_evenly_by_sidecars_that_take_turns() -> None:
     assert all(run.jain_tenants is None for run in scored.runs)
 
 
+def test_shares_of_harm_are_of_the_runs_own_requests_and_name_the_worst() -> None:
+    one = source(7, runs=1)
+    tenant = np.where(np.arange(len(one.requests)) % 3 == 0, "acme", "zoo")
+    (scored,) = score(replace(one, requests=replace(one.requests, tenant=tenant)))
+    for run in scored.runs:
+        for bearers, worst, burden in (
+            (run.sidecars, run.worst_sidecar, run.worst_sidecar_burden),
+            (run.tenants, run.worst_tenant, run.worst_tenant_burden),
+        ):
+            assert bearers is not None
+            assert sum(b.requests for b in bearers) == run.requests
+            assert sum(b.share_of_requests for b in bearers) == pytest.approx(1.0)
+            assert sum(b.share_of_harm or 0.0 for b in bearers) == pytest.approx(1.0)
+            assert burden == max(b.burden for b in bearers if b.burden is not None)
+            assert worst in {b.name for b in bearers if b.burden == burden}
+
+
+def test_shares_are_unknown_with_one_sidecar_and_unnamed_tenants() -> None:
+    one = source(7, runs=1)
+    alone = np.zeros(len(one.requests), np.int64)
+    (scored,) = score(replace(one, requests=replace(one.requests, sidecar=alone)))
+    for run in scored.runs:
+        assert (run.sidecars, run.worst_sidecar, run.worst_sidecar_burden) == (None, None, None)
+        assert (run.tenants, run.worst_tenant, run.worst_tenant_burden) == (None, None, None)
+
+
 def test_stretch_has_the_arrivals_of_its_run_alone_with_times_from_its_start() -> None:
     one = source(8)
     assert one.requests.sidecar is not None

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibration.fairness import fairness, jain
+from calibration.fairness import fairness, jain, worst_of
 from slackwater.errors import InputError
 
 
@@ -46,3 +46,20 @@ def test_shares_are_unknown_when_nobody_was_harmed() -> None:
 def test_labels_must_be_one_for_each_request() -> None:
     with pytest.raises(InputError, match="4 requests, but 1 labels"):
         fairness(np.zeros(4, dtype=bool), np.array(["a"]))
+
+
+def test_worst_bearer_of_several_runs_is_judged_by_their_sums() -> None:
+    first = fairness(np.array([True, False, False, False]), np.array(["a", "a", "b", "b"]))
+    second = fairness(np.array([False, False, True, True]), np.array(["a", "a", "b", "b"]))
+    worst = worst_of([*first.bearers(), *second.bearers()])
+    assert worst is not None
+    assert (worst.name, worst.requests, worst.harmed) == ("b", 4, 2)
+    assert worst.burden == pytest.approx(4 / 3)
+    assert first.worst_burden == pytest.approx(2.0)
+
+
+def test_nobody_bears_most_where_nobody_is_harmed_or_known() -> None:
+    assert worst_of([]) is None
+    unharmed = fairness(np.zeros(2, dtype=bool), np.array(["a", "b"]))
+    assert worst_of(unharmed.bearers()) is None
+    assert unharmed.worst_burden is None
