@@ -90,6 +90,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     effect: Effect | None = None
 
 
+class _Versioned(msgspec.Struct, frozen=True):
+    """What every version has."""
+
+    schema_version: int = SCHEMA_VERSION
+
+
 def decode_profile(text: bytes | str, where: str = "profile") -> Profile:
     """Read a profile from JSON; `where` names the source in messages.
 
@@ -97,6 +103,13 @@ def decode_profile(text: bytes | str, where: str = "profile") -> Profile:
     of range.
     """
     try:
+        version = msgspec.json.decode(text, type=_Versioned).schema_version
+        if version != SCHEMA_VERSION:
+            msg = (
+                f"{where}: a profile of schema_version {version}; this slackwater reads "
+                f"{SCHEMA_VERSION}"
+            )
+            raise InputError(msg)
         profile = msgspec.json.decode(text, type=Profile)
     except msgspec.MsgspecError as error:
         msg = f"{where}: not a calibration profile of version {SCHEMA_VERSION}: {error}"

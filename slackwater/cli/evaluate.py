@@ -5,23 +5,27 @@ from typing import Annotated
 
 import typer
 
-from slackwater.errors import InputError
-
-DEFAULT_RUNS = 8
+from slackwater.cli.traffic_options import (
+    DEFAULT_RUNS,
+    MaxGap,
+    MinGap,
+    ModelFigures,
+    ProfileFile,
+    Regimes,
+    Runs,
+    Seed,
+    SegmentLength,
+    Serving,
+    Slo,
+    Traces,
+    Window,
+    check_traffic,
+)
 
 
 def evaluate(
-    trace: Annotated[
-        list[Path] | None, typer.Argument(help="Trace files, cut into runs of --segment seconds.")
-    ] = None,
-    regime: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Generate runs of a regime instead: ordinary, high_pressure, constant, bursty or "
-            "aperiodic. May be given several times.",
-        ),
-    ] = None,
+    trace: Traces = None,
+    regime: Regimes = None,
     policies: Annotated[
         str | None,
         typer.Option(
@@ -38,29 +42,19 @@ def evaluate(
             "corrected for how many there are. Without it all are.",
         ),
     ] = None,
-    window: Annotated[float, typer.Option(help="Length of a merge window, seconds.")] = 8.0,
-    min_gap: Annotated[
-        float, typer.Option(help="Least gap from one merge's start to the next, seconds.")
-    ] = 18.0,
-    max_gap: Annotated[float, typer.Option(help="Largest such gap, seconds.")] = 72.0,
-    segment: Annotated[float, typer.Option(help="Length of a run, seconds.")] = 600.0,
-    runs: Annotated[
-        int | None,
-        typer.Option(help=f"Independent runs of each regime ({DEFAULT_RUNS} without it)."),
-    ] = None,
+    window: Window = None,
+    min_gap: MinGap = 18.0,
+    max_gap: MaxGap = 72.0,
+    segment: SegmentLength = 600.0,
+    runs: Runs = None,
     draws: Annotated[
         int, typer.Option(help="Matched random schedules drawn for each run and budget.")
     ] = 10_000,
-    serving: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="What a window harms: overlap (requests that arrive or are in service in it), "
-            "arrivals (those that arrive in it), queue (those it makes later, by its backlog too) "
-            "or closed_loop (a batch client's).",
-        ),
-    ] = "overlap",
-    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
+    serving: Serving = "overlap",
+    profile: ProfileFile = None,
+    model: ModelFigures = None,
+    slo: Slo = None,
+    seed: Seed = 0,
     json: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write every run's figures and the verdicts as JSON."),
@@ -71,7 +65,7 @@ def evaluate(
     Each policy's cost is set beside that of random schedules with as many merges.
     """
     traces, regimes = tuple(trace or ()), tuple(regime or ())
-    _check(traces, regimes, runs, seed)
+    check_traffic(traces, regimes, runs, seed)
     from slackwater.cli.evaluate_document import check_writable, document, write
 
     check_writable(json)
@@ -94,6 +88,9 @@ def evaluate(
             draws=draws,
             serving=serving,
             seed=seed,
+            slo_s=slo,
+            profile=profile,
+            model=tuple(model or ()),
         )
     )
     with progress(evaluation.total_runs) as advance:
@@ -101,24 +98,6 @@ def evaluate(
     console = Console()
     for group in groups:
         print_group(group, claim, console)
+    console.print(evaluation.ground.figures.line(), highlight=False)
     if json is not None:
         write(json, document(evaluation, groups))
-
-
-def _check(traces: tuple[Path, ...], regimes: tuple[str, ...], runs: int | None, seed: int) -> None:
-    if bool(traces) == bool(regimes):
-        msg = "give trace files or --regime NAME, one of the two"
-        raise InputError(msg)
-    if traces and runs is not None:
-        msg = "--runs is for regimes; a trace gives as many runs as it has segments (--segment)"
-        raise InputError(msg)
-    if runs is not None and runs < 1:
-        msg = f"--runs is {runs}; it must be 1 or more, 6 or more for a claim"
-        raise InputError(msg)
-    if seed < 0:
-        msg = f"--seed is {seed}; it must be 0 or more"
-        raise InputError(msg)
-    repeated = {str(item) for item in (*traces, *regimes) if (*traces, *regimes).count(item) > 1}
-    if repeated:
-        msg = f"{', '.join(sorted(repeated))} is given twice; runs that repeat are no evidence"
-        raise InputError(msg)

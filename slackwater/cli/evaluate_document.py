@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from calibration.verdict import Verdict
+    from slackwater.cli.evaluate_figures import Figures
     from slackwater.cli.evaluate_job import Evaluation, Group
     from slackwater.cli.evaluate_sources import Traffic
 
@@ -68,17 +69,34 @@ def _configuration(evaluation: "Evaluation") -> dict[str, Any]:
     import msgspec
 
     job, protocol = evaluation.job, evaluation.protocol
+    figures = evaluation.ground.figures
     fitting = protocol.corridor.budgets()
     return {
         **asdict(job),
         "traces": [str(path) for path in job.traces],
         "policies": [entrant.name for entrant in evaluation.entrants],
         "cell_s": protocol.cell_s,
-        "slo_s": protocol.slo_s,
-        "model": {"name": protocol.model.name, **asdict(protocol.model)},  # type: ignore[call-overload]
+        "window_s": figures.window_s,
+        **figures_of(figures),
         "controller": msgspec.to_builtins(evaluation.entrants[0].settings),
         "smallest_budget": fitting[0],
         "largest_budget": fitting[-1],
+    }
+
+
+def figures_of(figures: "Figures") -> dict[str, Any]:
+    """The serving model, its profile, and every figure used with where it came from."""
+    import msgspec
+
+    named = None
+    if figures.profile is not None:
+        effect = msgspec.to_builtins(figures.effect)
+        named = {"name": figures.profile, "sha256": figures.profile_sha256, "effect": effect}
+    return {
+        "slo_s": figures.slo_s,
+        "model": {"name": figures.model.name, **asdict(figures.model)},  # type: ignore[call-overload]
+        "profile": named,
+        "figures": [asdict(figure) for figure in figures.used],
     }
 
 

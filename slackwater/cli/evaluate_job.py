@@ -2,40 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.cli.evaluate_sources import Traffic, from_file, from_regime
+from slackwater.cli.evaluate_ground import Asked, Ground, seeds_of
+from slackwater.cli.evaluate_sources import Traffic
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
     from calibration.contender import Entrant
     from calibration.experiment import Scored
     from calibration.protocol import Protocol
-    from calibration.serving import ServingModel
     from calibration.verdict import Verdict
 
-TRACES = "traces"
-# The overlap model without the requests in service as the window opens.
-ARRIVALS = "arrivals"
 
-
-@dataclass(frozen=True, slots=True)
-class Job:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Asked):
     """What a person asked for; the fields are the command's options."""
 
-    traces: tuple[Path, ...]
-    regimes: tuple[str, ...]
     policies: tuple[str, ...]
     claim: str | None
-    window_s: float
-    min_gap_s: float
-    max_gap_s: float
-    segment_s: float
-    runs: int
     draws: int
-    serving: str
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +43,20 @@ class Evaluation:
     """
 
     def __init__(self, job: Job) -> None:
-        from calibration.protocol import Protocol, corridor_of
-        from calibration.simulate import CELL_S
-        from replay_producer.generators import check_regime
-
-        for regime in job.regimes:
-            check_regime(regime)
         self.job = job
-        self.protocol: Protocol = Protocol(
-            corridor=corridor_of(job.segment_s, job.window_s, job.min_gap_s, job.max_gap_s, CELL_S),
-            cell_s=CELL_S,
-            model=_model(job.serving),
-            draws=job.draws,
-            seed=job.seed,
-        )
+        self.ground = Ground(job, job.draws)
+        self.protocol = self.ground.protocol
         self.entrants = _entrants(job, self.protocol)
-        self._traces = tuple(from_file(path, self.protocol) for path in job.traces)
 
     @property
     def total_runs(self) -> int:
         """Runs to score in all."""
-        cut = sum(len(traffic.source.first_cells) for traffic in self._traces)
-        return cut + len(self.job.regimes) * self.job.runs
+        return self.ground.total_runs
 
     def groups(self, advance: Callable[[], None]) -> Iterator[Group]:
         """Score group after group, calling `advance` after each run."""
-        if self._traces:
-            yield self._group(TRACES, self._traces, advance)
-        for regime in self.job.regimes:
-            traffic = tuple(from_regime(regime, seed, self.protocol) for seed in self._seeds())
-            yield self._group(regime, traffic, advance)
-
-    def _seeds(self) -> list[int]:
-        import numpy as np
-
-        return [int(x) for x in np.random.SeedSequence(self.job.seed).generate_state(self.job.runs)]
+        for name, traffic in self.ground.loads(seeds_of(self.job.seed, self.job.runs)):
+            yield self._group(name, traffic, advance)
 
     def _group(self, name: str, traffic: tuple[Traffic, ...], advance: Callable[[], None]) -> Group:
         import numpy as np
@@ -110,22 +75,9 @@ class Evaluation:
             msg = f"{name}: no run has a single request; take another segment length or trace"
             raise InputError(msg)
         rng = np.random.default_rng([self.job.seed, len(scored)])
-        found = verdicts(scored, self.job.claim, self.protocol.cell_s, rng)
+        cell_s, effect = self.protocol.cell_s, self.ground.figures.effect
+        found = verdicts(scored, self.job.claim, cell_s, rng, effect=effect)
         return Group(name, traffic, tuple(scored), tuple(found), _notes(traffic, empty))
-
-
-def _model(name: str) -> "ServingModel":
-    """The serving model of that name; a queue has as many slots as a replayed sidecar."""
-    from calibration.profile import OverlapFigures, Profile, QueueFigures
-    from calibration.serving import MODELS, serving_model
-    from replay_producer.sidecar import ServiceSettings
-
-    if name not in {ARRIVALS, *MODELS}:
-        msg = f"--serving {name} is not known; it must be one of {', '.join([ARRIVALS, *MODELS])}"
-        raise InputError(msg)
-    arriving = OverlapFigures(counting="arriving" if name == ARRIVALS else "in_service")
-    profile = Profile(overlap=arriving, queue=QueueFigures(slots=ServiceSettings().slots))
-    return serving_model("overlap" if name == ARRIVALS else name, profile)
 
 
 def _entrants(job: Job, protocol: "Protocol") -> "list[Entrant]":
