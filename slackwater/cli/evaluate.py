@@ -59,6 +59,10 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", help="Write every run's figures and the verdicts as JSON."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page (HTML, one file) for people to read."),
+    ] = None,
 ) -> None:
     """Say whether placement was worth anything, or a policy only merged less often.
 
@@ -67,8 +71,10 @@ def evaluate(
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     check_traffic(traces, regimes, runs, seed)
     from slackwater.cli.evaluate_document import check_writable, document, write
+    from slackwater.cli.evaluate_report import check_page, write_report
 
     check_writable(json)
+    check_page(report)
     from rich.console import Console
 
     from slackwater.cli.evaluate_job import Evaluation, Job
@@ -101,3 +107,5 @@ def evaluate(
     console.print(evaluation.ground.figures.line(), highlight=False)
     if json is not None:
         write(json, document(evaluation, groups))
+    if report is not None:
+        write_report(report, evaluation, groups)
