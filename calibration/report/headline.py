@@ -41,22 +41,24 @@ def headline(document: Fields, load: str, policy: Policy) -> Headline:
 
 
 def _gain(policy: Policy) -> str:
-    verdict = policy.verdict
-    spared = f", {_spared(policy)}" if policy.spared is not None else ""
-    return (
-        f"{policy.name}: placement gain. Its merges harm {verdict['gain_pp']:.2f} percentage "
-        f"points of requests fewer than as many merges at random moments{spared}."
-    )
+    return f"{policy.name}: placement gain. Its merges harm {_than_random(policy)}."
 
 
 def _no_gain(policy: Policy) -> str:
+    return (
+        f"{policy.name}: {policy.verdict['verdict']}. No gain from the choice of moment may be "
+        f"claimed: {policy.verdict['reason']}. Seen, but no evidence: its merges harmed "
+        f"{_than_random(policy)}."
+    )
+
+
+def _than_random(policy: Policy) -> str:
     gain = policy.verdict["gain_pp"]
     direction = "fewer" if gain >= 0 else "more"
     spared = f" ({_spared(policy)})" if policy.spared is not None else ""
     return (
-        f"{policy.name}: {policy.verdict['verdict']}. No gain from the choice of moment may be "
-        f"claimed: {_lower(policy.verdict['reason'])}. Measured were {abs(gain):.2f} percentage "
-        f"points of requests {direction} than as many merges at random moments{spared}."
+        f"{abs(gain):.2f} percentage points {direction} of the requests than as many merges at "
+        f"random moments do{spared}"
     )
 
 
@@ -86,10 +88,14 @@ def _segments(document: Fields, load: str, runs: str) -> str:
 
 
 def _tier(document: Fields, policy: Policy) -> str:
-    model = document["configuration"]["model"]["name"]
+    settings = document["configuration"]
+    counted = f"harm is counted by the serving model ({settings['model']['name']})"
+    profile = settings.get("profile")
     if policy.verdict["tier"] == "measured sidecar":
-        return f"harm is counted by the serving model ({model}), and shown on a measured sidecar"
-    return f"harm is counted by the serving model ({model}), no real sidecar was measured"
+        return f"{counted}, and merges were shown to raise latency on a measured sidecar"
+    if profile and profile["effect"]:
+        return f"{counted}, with the measured profile {profile['name']}"
+    return f"{counted}; no real sidecar was measured"
 
 
 def _named(document: Fields, policy: Policy) -> str:
@@ -120,10 +126,6 @@ def _figures(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _lower(reason: str) -> str:
-    return reason.rstrip(".")
 
 
 def loads_of(document: Fields) -> Sequence[str]:
