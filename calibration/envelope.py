@@ -20,7 +20,8 @@ class Envelope:
     Attributes:
         mean: exact mean of the uniform law.
         sd: its exact standard deviation.
-        costs: [draws] costs of drawn schedules, ascending order not implied.
+        starts: [draws, budget] cells at which the drawn schedules' windows open.
+        costs: [draws] their costs, ascending order not implied.
         p05: their 5th percentile.
         oracle_exact: least cost.
         oracle_greedy: cost of the greedy re-selection.
@@ -28,6 +29,7 @@ class Envelope:
 
     mean: float
     sd: float
+    starts: npt.NDArray[np.int32]
     costs: npt.NDArray[np.float64]
     p05: float
     oracle_exact: float
@@ -54,13 +56,13 @@ class Envelopes:
         self._grid = grid
         self._protocol = protocol
         self._run = run
-        self._made: dict[int, Envelope] = {}
+        self.made: dict[int, Envelope] = {}
 
     def of(self, budget: int) -> Envelope:
         """The envelope of schedules with so many merges."""
-        if budget not in self._made:
-            self._made[budget] = self._make(budget)
-        return self._made[budget]
+        if budget not in self.made:
+            self.made[budget] = self._make(budget)
+        return self.made[budget]
 
     def _make(self, budget: int) -> Envelope:
         rng = np.random.default_rng([self._protocol.seed, self._run, budget])
@@ -71,6 +73,7 @@ class Envelopes:
         return Envelope(
             mean=_settled(float(mean), least),
             sd=float(np.sqrt(max(0.0, variance))),
+            starts=drawn.astype(np.int32),
             costs=costs,
             p05=float(np.quantile(costs, LOW_SHARE)),
             oracle_exact=least,

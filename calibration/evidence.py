@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from calibration.equivalence import ArmLoad, LoadMatch, load_match
-from calibration.experiment import BASELINE, Scored
+from calibration.experiment import CONTROL, Scored
+from calibration.figures import ServedLoad
 from calibration.gate import RunFigures, mean_envelope
 from calibration.phase import PhaseLock, phase_lock
 from calibration.profile import Effect
@@ -24,6 +25,7 @@ def verdicts(
     rng: np.random.Generator,
     *,
     effect: Effect | None = None,
+    least_gain: float = 0.0,
 ) -> list[Verdict]:
     """A verdict for each policy: the claimed one for itself, the rest corrected for all.
 
@@ -33,16 +35,20 @@ def verdicts(
         cell_s: length of a cell in seconds.
         rng: for sign-flip tests of many runs.
         effect: of merges on a real sidecar, from its profile; None where none was measured.
+        least_gain: share of the matched random mean that a gain must be shown to exceed.
     """
     evidence = {run.policy: _figures(run.policy, scored) for run in scored[0].runs}
     p05_pp = {policy: _mean_p05(policy, scored) for policy in evidence}
     phases = _phases(scored, cell_s)
-    everyone = _loads(scored, tuple(evidence), rng)
-    found = judge(evidence, everyone, phases, effect, p05_pp=p05_pp, rng=rng)
+    loads = {policy: _load(scored, policy, rng) for policy in evidence}
+
+    def judged(named: Mapping[str, Sequence[RunFigures]]) -> list[Verdict]:
+        return judge(named, loads, phases, effect, least_gain=least_gain, p05_pp=p05_pp, rng=rng)
+
+    found = judged(evidence)
     if claim is None:
         return found
-    own = _loads(scored, (claim,), rng)
-    alone = judge({claim: evidence[claim]}, own, phases, effect, p05_pp=p05_pp, rng=rng)
+    alone = judged({claim: evidence[claim]})
     return alone + [verdict for verdict in found if verdict.policy != claim]
 
 
@@ -68,16 +74,17 @@ def _mean_p05(policy: str, scored: Sequence[Scored]) -> float:
     return float(np.quantile(mean_envelope([one.random_pp[policy] for one in scored]), LOW_SHARE))
 
 
-def _loads(
-    scored: Sequence[Scored], policies: Sequence[str], rng: np.random.Generator
-) -> LoadMatch:
+def _load(scored: Sequence[Scored], policy: str, rng: np.random.Generator) -> LoadMatch:
+    """The policy's load against its control's, run by run."""
     arms = {
-        name: ArmLoad(
-            [one.loads[name].requests for one in scored], [one.loads[name].tokens for one in scored]
-        )
-        for name in (BASELINE, *policies)
+        policy: _arm([one.loads[policy] for one in scored]),
+        CONTROL: _arm([one.control_loads[policy] for one in scored]),
     }
-    return load_match(arms, BASELINE, rng=rng)
+    return load_match(arms, CONTROL, rng=rng)
+
+
+def _arm(runs: Sequence[ServedLoad]) -> ArmLoad:
+    return ArmLoad([run.requests for run in runs], [run.tokens for run in runs])
 
 
 def _phases(scored: Sequence[Scored], cell_s: float) -> PhaseLock | None:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from calibration.ceilings import Ceilings
 from calibration.contender import Entrant, Merge
+from calibration.control import control_load
 from calibration.costs import run_costs, serve, stretch
-from calibration.envelope import Envelopes
+from calibration.envelope import Envelope, Envelopes
 from calibration.figures import ServedLoad, Stretch, run_figures, served_load
 from calibration.placement import Grid
 from calibration.protocol import Protocol
@@ -25,6 +26,7 @@ from calibration.simulate import Segment, simulate
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BASELINE = "no merges"
+CONTROL = "matched random"
 LEAD_S = 5.0
 
 
@@ -47,14 +49,18 @@ class Scored:
 
     Attributes:
         runs: each policy's figures, in the order they were entered.
+        envelopes: by budget, the control of every policy that made so many merges.
         random_pp: by policy, costs of its control's schedules [draws], percentage points.
         loads: by policy, what its run served; under `BASELINE`, without merges.
+        control_loads: by policy, what its control served.
         counts: [cells] arrivals.
     """
 
     runs: tuple[Run, ...]
+    envelopes: dict[int, Envelope]
     random_pp: dict[str, Floats]
     loads: dict[str, ServedLoad]
+    control_loads: dict[str, ServedLoad]
     counts: Ints
 
 
@@ -111,7 +117,7 @@ def _score(
     ceilings: Ceilings,
     protocol: Protocol,
 ) -> Scored:
-    runs, random_pp = [], {}
+    runs, random_pp, control_loads = [], {}, {}
     loads = {BASELINE: served_load(load.unmerged, load.led)}
     for policy, merges in placed.items():
         envelope = envelopes.of(len(merges))
@@ -121,5 +127,6 @@ def _score(
         runs.append(run_figures(load, policy, merges, envelope, ceiling, served, protocol))
         random_pp[policy] = 100 * envelope.costs / len(load.requests)
         loads[policy] = served_load(served, load.led)
+        control_loads[policy] = control_load(load, envelope, protocol)
     counts = requests_per_cell(load.requests, protocol.cell_s)
-    return Scored(tuple(runs), random_pp, loads, counts)
+    return Scored(tuple(runs), envelopes.made, random_pp, loads, control_loads, counts)

@@ -17,10 +17,10 @@ from calibration.serving import Overlap, Requests, Served
 
 @dataclass(frozen=True, slots=True)
 class ServedLoad:
-    """What one arm of one run served; `tokens` None where unknown."""
+    """What one arm of one run served, a control on average; `tokens` None where unknown."""
 
-    requests: int
-    tokens: int | None
+    requests: float
+    tokens: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -136,6 +136,27 @@ def sign_flip_step(name: str, than: str, test: Tested | None) -> Step:
     return Step(name, test.gain_pp > 0 and test.p_value <= ALPHA, figures, reason)
 
 
+def least_gain_step(least: float, test: Tested) -> Step:
+    """Is the gain shown to lie above the least one that is worth a claim?
+
+    `least` is a share of the matched random mean; `test` is of the gains less that share.
+    """
+    name = "least gain"
+    figures: dict[str, Figure] = {
+        "least": least,
+        "beyond_pp": test.gain_pp,
+        "p_raw": test.p_raw,
+        "p_value": test.p_value,
+    }
+    passed = test.gain_pp > 0 and test.p_value <= ALPHA
+    said = "is" if passed else "is not shown to be"
+    reason = (
+        f"the gain {said} above {least:.1%} of what matched random harms, the least worth a "
+        f"claim, p = {test.p_value:.4f}"
+    )
+    return Step(name, passed, figures, reason)
+
+
 def envelope_step(runs: Sequence[RunFigures], p05_pp: float | None) -> Step:
     """Is the mean cost over the runs below the 5th percentile of that of random schedules?
 

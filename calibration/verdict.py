@@ -16,6 +16,7 @@ from calibration.gate import (
     effect_step,
     envelope_step,
     independence_step,
+    least_gain_step,
     load_step,
     runs_step,
     sign_flip_step,
@@ -69,10 +70,11 @@ class Verdict:
 
 def judge(
     evidence: Mapping[str, Sequence[RunFigures]],
-    load: LoadMatch | None,
+    loads: Mapping[str, LoadMatch],
     phases: PhaseLock | None,
     effect: Effect | None,
     *,
+    least_gain: float = 0.0,
     p05_pp: Mapping[str, float] | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[Verdict]:
@@ -82,26 +84,31 @@ def judge(
 
     Args:
         evidence: independent runs of each policy.
-        load: load match of the arms; None is unknown, hence not matched.
+        loads: load match by policy; one that is missing is unknown, hence not matched.
         phases: the runs' phase check; None is unchecked, hence no claim.
         effect: effect transfer to a real sidecar; None limits a gain to the serving model.
+        least_gain: share of the matched random mean that a gain must be shown to exceed.
         p05_pp: by policy, 5th percentile of the mean cost of random schedules over all runs.
         rng: for more than 20 runs, or more than 14 with several policies.
 
-    Raises `InputError` for no policy, no runs or a run named twice.
+    Raises `InputError` for no policy, no runs, a run named twice or a least gain that is no share.
     """
     _check(evidence)
+    _check_least(least_gain)
     random = _tests({p: _gains(runs) for p, runs in evidence.items()}, evidence, rng)
+    worth = _tests({p: _gains(runs, least_gain) for p, runs in evidence.items()}, evidence, rng)
     over_fixed = {p: _over_fixed(runs) for p, runs in evidence.items()}
     fixed = _tests({p: g for p, g in over_fixed.items() if g is not None}, evidence, rng)
-    common = (effect_step(effect), load_step(load), independence_step(phases))
     found = []
     for policy, runs in evidence.items():
         steps = (
-            *common,
+            effect_step(effect),
+            load_step(loads.get(policy)),
+            independence_step(phases),
             runs_step(len(runs)),
             sign_flip_step("sign-flip", "matched random", random[policy]),
             envelope_step(runs, (p05_pp or {}).get(policy)),
+            least_gain_step(least_gain, worth[policy]),
             sign_flip_step("fixed period", "the fixed period", fixed.get(policy)),
         )
         found.append(_verdict(policy, runs, random[policy], steps, len(evidence), rng))
@@ -138,7 +145,7 @@ def _verdict(
 
 
 def _decide(steps: tuple[Step, ...]) -> tuple[Name, str]:
-    effect, load, independent, enough, test, envelope, fixed = steps
+    effect, load, independent, enough, test, envelope, worth, fixed = steps
     if effect.passed is False:
         return "no effect", effect.reason
     if not load.passed:
@@ -146,9 +153,9 @@ def _decide(steps: tuple[Step, ...]) -> tuple[Name, str]:
     for needed in (independent, enough):
         if not needed.passed:
             return "no claim", needed.reason
-    if test.passed and envelope.passed:
+    failed = next((s.reason for s in (test, envelope, worth) if not s.passed), None)
+    if failed is None:
         return "placement gain", f"{test.reason}; {envelope.reason}"
-    failed = test.reason if not test.passed else envelope.reason
     if fixed.passed:
         return "budget only", f"{fixed.reason}; against matched random: {failed}"
     return "no claim", failed
@@ -171,8 +178,15 @@ def _check(evidence: Mapping[str, Sequence[RunFigures]]) -> None:
             raise InputError(msg)
 
 
-def _gains(runs: Sequence[RunFigures]) -> Floats:
-    return np.array([run.random_mean_pp - run.policy_pp for run in runs])
+def _check_least(least_gain: float) -> None:
+    if not 0 <= least_gain < 1:
+        msg = f"a least gain of {least_gain} is no share; it must be 0 or more and below 1"
+        raise InputError(msg)
+
+
+def _gains(runs: Sequence[RunFigures], least: float = 0.0) -> Floats:
+    """[runs] matched random mean minus policy, less a share of that mean."""
+    return np.array([(1 - least) * run.random_mean_pp - run.policy_pp for run in runs])
 
 
 def _over_fixed(runs: Sequence[RunFigures]) -> Floats | None:

@@ -54,6 +54,14 @@ def evaluate(
     profile: ProfileFile = None,
     model: ModelFigures = None,
     slo: Slo = None,
+    least_gain: Annotated[
+        float,
+        typer.Option(
+            metavar="PERCENT",
+            help="A gain is claimed when it is shown to exceed so much of what matched random "
+            "harms.",
+        ),
+    ] = 5.0,
     seed: Seed = 0,
     json: Annotated[
         Path | None,
@@ -93,6 +101,7 @@ def evaluate(
             runs=DEFAULT_RUNS if runs is None else runs,
             draws=draws,
             serving=serving,
+            least_gain_percent=least_gain,
             seed=seed,
             slo_s=slo,
             profile=profile,

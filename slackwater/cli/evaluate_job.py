@@ -22,6 +22,7 @@ class Job(Asked):
     policies: tuple[str, ...]
     claim: str | None
     draws: int
+    least_gain_percent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class Evaluation:
     """
 
     def __init__(self, job: Job) -> None:
+        if not 0 <= job.least_gain_percent < 100:
+            msg = f"--least-gain is {job.least_gain_percent:g}; it must be 0 or more, below 100"
+            raise InputError(msg)
         self.job = job
         self.ground = Ground(job, job.draws)
         self.protocol = self.ground.protocol
@@ -75,8 +79,9 @@ class Evaluation:
             msg = f"{name}: no run has a single request; take another segment length or trace"
             raise InputError(msg)
         rng = np.random.default_rng([self.job.seed, len(scored)])
-        cell_s, effect = self.protocol.cell_s, self.ground.figures.effect
-        found = verdicts(scored, self.job.claim, cell_s, rng, effect=effect)
+        cell_s, least = self.protocol.cell_s, self.job.least_gain_percent / 100
+        effect = self.ground.figures.effect
+        found = verdicts(scored, self.job.claim, cell_s, rng, effect=effect, least_gain=least)
         return Group(name, traffic, tuple(scored), tuple(found), _notes(traffic, empty))
 
 

@@ -165,6 +165,19 @@ def test_every_serving_model_gives_figures(model: Overlap | Queue | ClosedLoop) 
     )
 
 
+def test_closed_loop_load_is_held_against_schedules_with_as_many_merges() -> None:
+    protocol = replace(PROTOCOL, model=ClosedLoop(), draws=50)
+    scored = score(*(source(20 + i, runs=1) for i in range(6)), protocol=protocol)
+    for one in scored:
+        for control in one.control_loads.values():
+            assert control.requests < one.loads[BASELINE].requests
+    for verdict in verdicts(scored, None, 0.5, np.random.default_rng(0)):
+        ratio = verdict.steps[1].figures[f"{verdict.policy} arrivals ratio"]
+        of_it = [one.loads[verdict.policy].requests for one in scored]
+        control = [one.control_loads[verdict.policy].requests for one in scored]
+        assert ratio == pytest.approx(np.exp(np.mean(np.log(np.divide(of_it, control)))))
+
+
 def test_harm_is_shared_evenly_by_sidecars_that_take_turns() -> None:
     (scored,) = score(source(7, runs=1))
     assert all(run.jain_sidecars is not None and run.jain_sidecars > 0.9 for run in scored.runs)

@@ -11,7 +11,7 @@ CAUSAL_WORTH = 0.02
 
 
 def judged(regime: str, runs: int, **changes: Any) -> dict[str, Verdict]:
-    asked = {"claim": None, "serving": "overlap", **changes}
+    asked = {"claim": None, "serving": "overlap", "least_gain_percent": 5.0, **changes}
     job = Job(
         traces=(),
         regimes=(regime,),

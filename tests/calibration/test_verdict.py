@@ -38,9 +38,15 @@ def judged(
     load: LoadMatch | None = MATCHED,
     phases: PhaseLock | None = SPREAD,
     effect: Effect | None = None,
+    least_gain: float = 0.0,
 ) -> Verdict:
-    [verdict] = judge({"slack": runs}, load, phases, effect)
+    loads = {} if load is None else {"slack": load}
+    [verdict] = judge({"slack": runs}, loads, phases, effect, least_gain=least_gain)
     return verdict
+
+
+def together(evidence: dict[str, list[RunFigures]]) -> list[Verdict]:
+    return judge(evidence, dict.fromkeys(evidence, MATCHED), SPREAD, None)
 
 
 def test_placement_gain_has_its_size_interval_p_and_capture() -> None:
@@ -53,7 +59,7 @@ def test_placement_gain_has_its_size_interval_p_and_capture() -> None:
     assert found.p_value == found.p_raw == 2 / 64
     assert found.capture == pytest.approx(np.mean(GAINS) / 2.5)
     assert found.spared_requests == pytest.approx(40 * np.mean(GAINS))
-    assert [step.passed for step in found.steps] == [True] * 6 + [None]
+    assert [step.passed for step in found.steps] == [True] * 7 + [None]
 
 
 def test_gain_without_a_measured_sidecar_is_one_of_the_serving_model() -> None:
@@ -113,6 +119,29 @@ def test_large_but_unsure_gain_makes_no_claim() -> None:
     assert found.verdict == "no claim"
 
 
+def test_gain_that_is_sure_but_not_worth_it_makes_no_claim() -> None:
+    found = judged(runs_of((1.71, 1.72, 1.73, 1.74, 1.75, 1.76)), least_gain=0.25)
+    assert found.verdict == "placement gain"
+    found = judged(runs_of((1.71, 1.72, 1.73, 1.74, 1.75, 1.76)), least_gain=0.3)
+    assert found.verdict == "no claim"
+    assert "not shown to be above 30.0%" in found.reason
+    assert found.gain == pytest.approx(1.735 / 6.5)
+    assert found.p_value == 2 / 64
+
+
+@pytest.mark.parametrize("least", [-0.1, 1.0, float("nan")])
+def test_least_gain_that_is_no_share_is_refused(least: float) -> None:
+    with pytest.raises(InputError, match="least gain"):
+        judged(runs_of(GAINS), least_gain=least)
+
+
+def test_load_of_one_policy_that_differs_is_no_fault_of_another() -> None:
+    apart = load_match({"none": ArmLoad([9], [9]), "b": ArmLoad([12], [12])}, "none")
+    evidence = {"a": runs_of(GAINS), "b": runs_of(GAINS)}
+    found = judge(evidence, {"a": MATCHED, "b": apart}, SPREAD, None)
+    assert [v.verdict for v in found] == ["placement gain", "load not matched"]
+
+
 def test_beating_the_fixed_period_alone_is_budget_only() -> None:
     found = judged(runs_of((0.1, -0.1, 0.2, -0.2, 0.3, -0.3), over_fixed=2.0))
     assert found.verdict == "budget only"
@@ -144,7 +173,7 @@ def test_naming_several_policies_costs_significance() -> None:
     gains = (1.4, -0.9, 2.1, 1.7, -0.4, 1.2, 0.8)
     others = {f"other-{k}": runs_of(tuple(rng.normal(0, 1, 7))) for k in range(4)}
     alone = judged(runs_of(gains))
-    [among, *_] = judge({"slack": runs_of(gains), **others}, MATCHED, SPREAD, None)
+    [among, *_] = together({"slack": runs_of(gains), **others})
     assert among.policies == 5
     assert among.p_raw == alone.p_value
     assert among.p_value > alone.p_value
@@ -152,15 +181,15 @@ def test_naming_several_policies_costs_significance() -> None:
 
 def test_policies_on_different_runs_are_corrected_by_holm() -> None:
     other = [replace(run, run=f"other-{run.run}") for run in runs_of(GAINS)]
-    found = judge({"slack": runs_of(GAINS), "wa_diloco": other}, MATCHED, SPREAD, None)
+    found = together({"slack": runs_of(GAINS), "wa_diloco": other})
     assert [v.p_value for v in found] == [4 / 64, 4 / 64]
-    same = judge({"slack": runs_of(GAINS), "wa_diloco": runs_of(GAINS)}, MATCHED, SPREAD, None)
+    same = together({"slack": runs_of(GAINS), "wa_diloco": runs_of(GAINS)})
     assert [v.p_value for v in same] == [2 / 64, 2 / 64]
 
 
 def test_evidence_that_cannot_be_judged_is_refused() -> None:
     with pytest.raises(InputError, match="no policy was named"):
-        judge({}, MATCHED, SPREAD, None)
+        together({})
     with pytest.raises(InputError, match="each named once"):
         judged([*runs_of(GAINS), runs_of(GAINS)[0]])
     with pytest.raises(InputError, match="has 0 runs"):

@@ -86,8 +86,10 @@ def test_constant_load_yields_a_gain_at_most_one_time_in_twenty() -> None:
     for _ in range(EXPERIMENTS):
         evidence = experiment(rng.poisson(2.0, size=(RUNS, CELLS)), rng, draws)
         for policy, runs in evidence.items():
-            wrong[policy] += len(claims(judge({policy: runs}, LOAD, SPREAD, None)))
-        wrong["best of all"] += bool(claims(judge(evidence, LOAD, SPREAD, None)))
+            wrong[policy] += len(claims(judge({policy: runs}, {policy: LOAD}, SPREAD, None)))
+        wrong["best of all"] += bool(
+            claims(judge(evidence, dict.fromkeys(evidence, LOAD), SPREAD, None))
+        )
     bound = 0.05 + 3 * (0.05 * 0.95 / EXPERIMENTS) ** 0.5
     assert max(wrong.values()) / EXPERIMENTS <= bound
     assert max(wrong.values()) > 0
@@ -101,7 +103,7 @@ def test_bursts_of_three_times_the_rate_are_seen_in_eight_runs() -> None:
         counts = bursts(rng, RUNS)
         evidence = experiment(counts, rng, draws)["forecasting"]
         lock = phase_lock(counts, CELL_S)
-        seen += bool(claims(judge({"forecasting": evidence}, LOAD, lock, None)))
+        seen += bool(claims(judge({"forecasting": evidence}, {"forecasting": LOAD}, lock, None)))
     assert seen / 300 >= 0.9
 
 
@@ -111,7 +113,7 @@ def test_bursts_yield_no_gain_for_random_placement() -> None:
     draws, wrong, experiments = schedules(rng), 0, 600
     for _ in range(experiments):
         evidence = experiment(bursts(rng, RUNS), rng, draws)["random"]
-        wrong += bool(claims(judge({"random": evidence}, LOAD, SPREAD, None)))
+        wrong += bool(claims(judge({"random": evidence}, {"random": LOAD}, SPREAD, None)))
     assert 0 < wrong / experiments <= 0.05 + 3 * (0.05 * 0.95 / experiments) ** 0.5
 
 
@@ -125,7 +127,7 @@ def test_fixed_period_on_segments_of_one_periodic_trace_is_not_claimed() -> None
         counts = rng.poisson(np.where(at < 25, 6.0, 2.0) * CELL_S).reshape(RUNS, CELLS)
         evidence = experiment(counts, rng, draws)["even"]
         lock = phase_lock(counts, CELL_S)
-        wrong += bool(claims(judge({"even": evidence}, LOAD, lock, None)))
-        unchecked += bool(claims(judge({"even": evidence}, LOAD, SPREAD, None)))
+        wrong += bool(claims(judge({"even": evidence}, {"even": LOAD}, lock, None)))
+        unchecked += bool(claims(judge({"even": evidence}, {"even": LOAD}, SPREAD, None)))
     assert wrong / 200 <= 0.02
     assert unchecked / 200 > 0.3
