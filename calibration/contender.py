@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from calibration.placement.corridor import Corridor
 from controller.decider import Decider, Outcome
+from controller.harm import HarmLedger
 from controller.learners import LearnerState
 from controller.outlook import Outlook
 from controller.policies import Policy
@@ -77,6 +78,7 @@ class Contender:
         self._open = open_starts(corridor)
         self._decider = Decider(entrant.policy)
         self._learner = LearnerState(0, 0, start_us, start_us, start_us)
+        self._harm = HarmLedger(entrant.settings.burden_half_life_s)
         self._settings = self._until_next(0)
         self._merge: Merge | None = None
 
@@ -86,6 +88,7 @@ class Contender:
         None while a merge is on its way or under way, and once no window fits the run any more.
         """
         if self._merge is not None:
+            self._book(cell, seen)
             if cell < self._merge.start_cell + self._corridor.window_cells:
                 return None
             self._finish(self._merge, seen)
@@ -94,7 +97,13 @@ class Contender:
             return None
         outcome = self._decider.decide(view)
         self._merge = self._placed(outcome, seen)
+        self._book(cell, seen)
         return outcome, self._merge
+
+    def _book(self, cell: int, seen: Seen) -> None:
+        """Book the expected harm of a window as it opens."""
+        if self._merge is not None and self._merge.start_cell == cell:
+            self._harm.book(f"cell {cell}", seen.tick_us, seen.load, seen.outlook.window_s)
 
     def _view(self, cell: int, seen: Seen) -> View:
         settings = self._settings
@@ -114,6 +123,7 @@ class Contender:
             cost=seen.cost,
             costs=seen.outlook.costs,
             flights=seen.outlook.flights,
+            harm=self._harm,
         )
 
     def _over(self, view: View) -> bool:

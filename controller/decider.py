@@ -1,9 +1,9 @@
 """One policy's decisions: the safeguards no policy may override, then the policy's choice."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.learners import settled
-from controller.policies import Choice, Policy
+from controller.policies import Choice, Policy, policy_named
 from controller.steps import steps_in
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
@@ -12,6 +12,7 @@ from slackwater.events import Finished, MergeReport
 # A command stays valid for twice the time it should need, plus some leads: a slow step or a slow
 # broker must not lose the merge, and a learner that stalls must not merge at a stale moment.
 DEADLINE_LEADS = 10.0
+LEFT_TO_H_MAX = "h_max"
 
 
 @dataclass(slots=True)
@@ -94,10 +95,8 @@ class Decider:
         if self.merge_now:
             return Choice(merge=True, reason="merge_now")
         if self.policy.needs_load and view.cost is None:
-            # An unknown load is neither idle nor busy: leave the moment to H_max.
-            reason = "signal_stale" if view.load.stale else "load_unknown"
-            return Choice(merge=False, reason=reason)
-        return self.policy.choose(view, timing)
+            return _choose_blind(view, timing)
+        return _bounded(self.policy.choose(view, timing), view)
 
     def _order(self, view: View, timing: Timing, choice: Choice) -> Order:
         at_step = max(timing.first_reachable_step, choice.at_step or 0)
@@ -114,6 +113,30 @@ class Decider:
         self.pending = Pending(order.merge_id, order.deadline_us, set(order.participants))
         self.merge_now = False
         return order
+
+
+def _choose_blind(view: View, timing: Timing) -> Choice:
+    """An unknown load is neither idle nor busy: what decides then is the fallback that is set."""
+    cause = "signal_stale" if view.load.stale else "load_unknown"
+    fallback = view.settings.fallback
+    if fallback == LEFT_TO_H_MAX:
+        return Choice(merge=False, reason=cause)
+    choice = policy_named(fallback).choose(view, timing)
+    return replace(choice, reason=f"{cause}:{fallback}:{choice.reason}")
+
+
+def _bounded(choice: Choice, view: View) -> Choice:
+    """The policy's choice, unless its window would harm a sidecar beyond the bound."""
+    bound = view.settings.max_burden
+    if bound is None or not choice.merge:
+        return choice
+    burden = view.harm.burden(view.tick_us, view.load, view.window_s)
+    if burden is None or burden.within(bound):
+        return choice
+    terms = {f"burden_then:{burden.sidecar}": burden.then}
+    if burden.now is not None:
+        terms["worst_burden_now"] = burden.now
+    return Choice(False, "harm_bound", None, burden.then, bound, terms)
 
 
 def candidate_count(view: View, timing: Timing) -> int:

@@ -12,6 +12,7 @@ from itertools import count
 
 from controller.audit import decision_of
 from controller.decider import Decider, Order
+from controller.harm import HarmLedger
 from controller.lead import CommandLead
 from controller.learners import Learners
 from controller.outlook import Outlook
@@ -69,6 +70,7 @@ class Engine:
         self._newest_us = 0
         self._outlook = Outlook(settings, bin_s)
         self._learners = Learners()
+        self._harm = HarmLedger(settings.burden_half_life_s)
         self._lead = CommandLead(settings.command_lead_s)
         self._deciders = [Decider(policy) for policy in policies]
         self.late_observations = 0
@@ -143,6 +145,7 @@ class Engine:
             cost=cost_of(load, outlook.window_s),
             costs=outlook.costs,
             flights=outlook.flights,
+            harm=self._harm,
         )
 
     def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:
@@ -172,6 +175,7 @@ class Engine:
             case MergeReport():
                 self._learners.observe_report(observation)
                 self._lead.observe(observation)
+                self._book(observation)
                 for decider in self._deciders:
                     decider.observe_report(observation)
             case Pause() | Resume():
@@ -180,6 +184,13 @@ class Engine:
             case MergeNow():
                 for decider in self._deciders:
                     decider.merge_now = True
+
+    def _book(self, report: MergeReport) -> None:
+        """Book a window that really opened, for whatever reason: it counts for all policies."""
+        if not isinstance(report, Started):
+            return
+        load, window_s = self._outlook.load(report.at_us), self._outlook.window_s
+        self._harm.book(report.merge_id, report.at_us, load, window_s)
 
     def _key(self, observation: Observation) -> Key:
         """Total order of observations: by the time they could be known, then by source."""

@@ -6,6 +6,8 @@ without data changes nothing but its age: that a sidecar is silent does not make
 
 import math
 
+from slackwater.clock import US_PER_S
+
 SPREAD_HALF_LIVES = 15.0
 
 
@@ -89,6 +91,31 @@ class EwRate:
         if self._mean.value is None:
             return None
         return math.sqrt(self._mean.value * math.log(2.0) / (2.0 * self.half_life_s))
+
+
+class Fading:
+    """A sum whose parts count half after each `half_life_s`; what comes late is taken as new.
+
+    Example:
+        >>> f = Fading(half_life_s=1.0)
+        >>> f.add(0, 4.0)
+        >>> f.add(1_000_000, 1.0)
+        >>> f.at(2_000_000)
+        1.5
+    """
+
+    def __init__(self, half_life_s: float) -> None:
+        self._half_life_us = half_life_s * US_PER_S
+        self._sum, self._at_us = 0.0, 0
+
+    def add(self, at_us: int, amount: float) -> None:
+        """Add an amount at `at_us`."""
+        self._sum, self._at_us = self.at(at_us) + amount, max(at_us, self._at_us)
+
+    def at(self, now_us: int) -> float:
+        """What is left of it at `now_us`."""
+        halvings = max(0, now_us - self._at_us) / self._half_life_us
+        return self._sum * math.pow(2.0, -halvings)
 
 
 class _Normalised:

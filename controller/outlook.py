@@ -35,7 +35,10 @@ class Outlook:
         signal = self._signals.get(row.sidecar)
         if signal is None:
             signal = self._signals[row.sidecar] = SidecarSignal(
-                self._bin_s, self._settings.half_life_s, self._settings.stale_after_s
+                self._bin_s,
+                self._settings.half_life_s,
+                self._settings.stale_after_s,
+                self._settings.burden_half_life_s,
             )
         signal.observe(row)
 

@@ -55,6 +55,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         deferral_probability: chance per tick in `random_deferral`; None spreads the coin evenly
             over the corridor.
         stopping_tau_s: how fast `slack` grows less choosy as H_max nears.
+        max_burden: no window is chosen that would raise a sidecar's share of the expected harm
+            above so many times its share of the requests, unless the worst-off gains by it; None
+            for no bound. H_max forces and people order all the same.
+        burden_half_life_s: a window and a request count half for that after so long.
+        fallback: what decides while a sidecar's load is unknown, for a policy that needs it.
         weights: of the linear score.
         seed: of the coin of `random_deferral`.
     """
@@ -77,6 +82,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     pressure_threshold: NotNegative = 0.5
     deferral_probability: Annotated[float, Meta(gt=0, le=1)] | None = None
     stopping_tau_s: Positive = 6.0
+    max_burden: Annotated[float, Meta(gt=1)] | None = None
+    burden_half_life_s: Positive = 1800.0
+    fallback: Literal["h_max", "fixed_h", "adaptive_tokens", "random_deferral"] = "h_max"
     weights: ScoreWeights = ScoreWeights()
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.estimators import EwMean, EwRate
+from controller.estimators import EwMean, EwRate, Fading
 from slackwater.clock import US_PER_S
 from slackwater.events import BinRow
 
@@ -16,11 +16,14 @@ class SidecarSignal:
     is a gap in the data and counts for nothing.
     """
 
-    def __init__(self, bin_s: float, half_life_s: float, stale_after_s: float) -> None:
+    def __init__(
+        self, bin_s: float, half_life_s: float, stale_after_s: float, burden_half_life_s: float
+    ) -> None:
         self._bin_us = round(bin_s * US_PER_S)
         self._stale_us = round(stale_after_s * US_PER_S)
         self._rate = EwRate(half_life_s)
         self._e2e = EwMean(half_life_s)
+        self._requests = Fading(burden_half_life_s)
         self._in_system: int | None = None
         self._unsampled_finishes = 0
         self._seen_us: int | None = None
@@ -31,6 +34,7 @@ class SidecarSignal:
         if row.start_us < self._binned_us:
             return
         self._binned_us = row.start_us + self._bin_us
+        self._requests.add(self._binned_us, row.finished)
         served = row.finished - row.failed
         if served:
             self._e2e.update(row.e2e_sum_s / served, self._bin_us / US_PER_S)
@@ -64,6 +68,10 @@ class SidecarSignal:
         """True when its load is unknown now: never seen, or not for `stale_after_s`."""
         return self._seen_us is None or now_us - self._seen_us > self._stale_us
 
+    def requests(self, now_us: int) -> float:
+        """Requests that ended here, older ones counting less: half after `burden_half_life_s`."""
+        return self._requests.at(now_us)
+
     @property
     def rate_per_s(self) -> float | None:
         """Forecast arrivals per second; None before there is any."""
@@ -90,11 +98,21 @@ class SidecarSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One fresh sidecar's part of the load; `requests` is what it served lately, fading."""
+
+    sidecar: str
+    rate_per_s: float | None
+    in_flight: float | None
+    requests: float
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """The group's load at one moment: sums over its fresh sidecars, None where unknown.
 
     `stale` names the sidecars whose load is unknown; `age_s` is the age of the oldest look, that
-    at a stale one included.
+    at a stale one included. `parts` are the fresh sidecars', in order of name.
     """
 
     rate_per_s: float | None
@@ -103,22 +121,27 @@ class Load:
     in_flight: float | None
     age_s: float | None
     stale: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
 
 
 def group_load(signals: dict[str, SidecarSignal], now_us: int) -> Load:
     """Add up the sidecars of a group; rates of different sidecars vary independently."""
     stale = tuple(name for name in sorted(signals) if signals[name].stale(now_us))
     ages = [a for s in signals.values() if (a := s.age_s(now_us)) is not None]
-    fresh = [signals[n] for n in sorted(signals) if n not in stale]
-    rates = [s.rate_per_s for s in fresh]
-    flights = [s.in_flight for s in fresh]
+    names = [name for name in sorted(signals) if name not in stale]
+    fresh = [signals[name] for name in names]
+    parts = tuple(
+        Part(name, s.rate_per_s, s.in_flight, s.requests(now_us))
+        for name, s in zip(names, fresh, strict=True)
+    )
     return Load(
-        rate_per_s=_total(rates),
+        rate_per_s=_total([part.rate_per_s for part in parts]),
         rate_sd=_root_total([s.rate_sd for s in fresh]),
         rate_error_sd=_root_total([s.rate_error_sd for s in fresh]),
-        in_flight=_total(flights),
+        in_flight=_total([part.in_flight for part in parts]),
         age_s=max(ages, default=None),
         stale=stale,
+        parts=parts,
     )
 
 

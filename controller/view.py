@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from controller.harm import HarmLedger
 from controller.history import CostHistory
 from controller.learners import LearnerState
 from controller.overlap import expected_overlap
@@ -54,7 +55,8 @@ class View:
     every learner has reported a step time; `merging` is True while a learner
     is in a merge, commanded or not. `cost` is the expected overlap cost
     of a window at the first reachable step, in requests, None where the load is unknown; `costs`
-    and `flights` are the past distributions of that cost and of the requests in flight.
+    and `flights` are the past distributions of that cost and of the requests in flight; `harm` is
+    who bore the merges so far.
     """
 
     tick_us: int
@@ -69,6 +71,7 @@ class View:
     cost: float | None
     costs: CostHistory = field(repr=False)
     flights: CostHistory = field(repr=False)
+    harm: HarmLedger = field(repr=False)
 
     @property
     def corridor(self) -> Corridor:

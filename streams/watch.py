@@ -25,8 +25,8 @@ OBSTACLE_S = 10
 OBSTACLES = {
     "learners_missing": "fewer learners report than --expect-learners; H_max alone merges",
     "step_time_unknown": "a learner has not reported two steps yet; H_max alone merges",
-    "signal_stale": "a sidecar is silent, its load unknown; H_max alone merges",
-    "load_unknown": "no sidecar has been heard; H_max alone merges",
+    "signal_stale": "a sidecar is silent, its load unknown; {fallback}",
+    "load_unknown": "no sidecar has been heard; {fallback}",
 }
 
 
@@ -99,6 +99,13 @@ def _watch_newest(metrics: Metrics, decision: Decision) -> None:
     metrics.set("stale_sidecars", len(decision.stale), group=decision.group)
 
 
+def _obstacle(cause: str, fallback: str) -> str:
+    """What stands in the policy's way, and what decides instead."""
+    name = fallback.partition(":")[0]
+    instead = f"{name} decides instead" if name else "H_max alone merges"
+    return OBSTACLES[cause].format(fallback=instead)
+
+
 class Obstacles:
     """Says so, once, when the active policy cannot do its work for a while."""
 
@@ -109,17 +116,18 @@ class Obstacles:
     def watch(self, decisions: Sequence[Decision]) -> None:
         """Follow the active policy's reasons."""
         for decision in decisions:
-            if not decision.active or decision.reason not in OBSTACLES:
+            cause, _, fallback = decision.reason.partition(":")
+            if not decision.active or cause not in OBSTACLES:
                 if decision.active:
                     self._since = None
                 continue
-            if self._since is None or self._since[0] != decision.reason:
-                self._since, self._said = (decision.reason, decision.at_us), False
+            if self._since is None or self._since[0] != cause:
+                self._since, self._said = (cause, decision.at_us), False
             elif not self._said and decision.at_us - self._since[1] > OBSTACLE_S * US_PER_S:
                 self._said = True
                 detail = f" ({', '.join(decision.stale)})" if decision.stale else ""
                 text = "no merge by policy for %d s: %s%s"
-                log.warning(text, OBSTACLE_S, OBSTACLES[decision.reason], detail)
+                log.warning(text, OBSTACLE_S, _obstacle(cause, fallback), detail)
 
 
 def watch_delay(metrics: Metrics, group: str, now_us: int, watermark_us: int | None) -> None:

@@ -24,10 +24,27 @@ def bursty_requests(rng: np.random.Generator, duration_s: float, sidecars: int =
     )
 
 
+def uneven_requests(rng: np.random.Generator, duration_s: float) -> Requests:
+    """Sidecar 0 steady at 10/s, sidecar 1 at 2/s with bursts of 34/s, 10 s in every 40 s."""
+    steady = rng.uniform(0, duration_s, rng.poisson(10 * duration_s))
+    candidates = rng.uniform(0, duration_s, rng.poisson(34 * duration_s))
+    kept = candidates[(candidates % 40 < 10) | (rng.random(len(candidates)) < 2 / 34)]
+    arrivals = np.concatenate([steady, kept])
+    order = np.argsort(arrivals)
+    sidecar = np.repeat([0, 1], [len(steady), len(kept)])[order]
+    return requests_of(
+        arrivals[order], duration_s, e2e_s=rng.uniform(0.1, 0.6, len(order)), sidecar=sidecar
+    )
+
+
 def entrants(
-    corridor: Corridor = CORRIDOR, policies: tuple[str, ...] = tuple(POLICIES), lead_s: float = 0.0
+    corridor: Corridor = CORRIDOR,
+    policies: tuple[str, ...] = tuple(POLICIES),
+    lead_s: float = 0.0,
+    **settings_: object,
 ) -> list[Entrant]:
-    settings = corridor_settings(ControllerSettings(), corridor, lead_s=lead_s)
+    base = ControllerSettings(**settings_)  # type: ignore[arg-type]
+    settings = corridor_settings(base, corridor, lead_s=lead_s)
     return [Entrant(name, policy_named(name), settings) for name in policies]
 
 

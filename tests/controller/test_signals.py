@@ -7,7 +7,7 @@ from slackwater.events import BinRow
 
 
 def signal(rows: list[BinRow]) -> SidecarSignal:
-    made = SidecarSignal(bin_s=0.25, half_life_s=4.0, stale_after_s=2.0)
+    made = SidecarSignal(bin_s=0.25, half_life_s=4.0, stale_after_s=2.0, burden_half_life_s=1800.0)
     for row in rows:
         made.observe(row)
     return made

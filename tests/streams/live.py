@@ -18,7 +18,12 @@ RUN_ID = "recorded"
 DURATION_S = 40.0
 LEAD_S = 0.5
 SETTINGS = ControllerSettings(
-    expect_learners=2, command_lead_s=LEAD_S, learner_stale_s=10.0, fixed_steps=200, seed=7
+    expect_learners=2,
+    command_lead_s=LEAD_S,
+    learner_stale_s=10.0,
+    fixed_steps=200,
+    max_burden=1.001,
+    seed=7,
 )
 POLICY_ORDER = ("wa_forecast", *(name for name in POLICIES if name != "wa_forecast"))
 
@@ -49,6 +54,7 @@ def stream_arguments(folder: Path, speed: float, partitions: int) -> list[str]:
         *("--expect-sidecars", "3", "--command-lead-s", str(LEAD_S / speed)),
         *("--set", f"controller.learner_stale_s={10.0 / speed}"),
         *("--set", "controller.fixed_steps=200", "--seed", "7"),
+        *("--set", "controller.max_burden=1.001"),
         *("--partitions", str(partitions)),
     ]
 

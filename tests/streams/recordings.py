@@ -1,4 +1,4 @@
-"""A recording for tests: modelled sidecars, and two learners that merge twice."""
+"""A recording for tests: modelled sidecars, and two learners that merge five times."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from slackwater.topics import REQUESTS
 ORIGIN_US = 1_750_000_000_000_000
 STEP_US = 30_000
 MERGE_US = 1_200_000
-MERGE_STEPS = (300, 640)
+MERGE_STEPS = (150, 310, 470, 640, 850)
 
 
 def learner_events(learner: str, run_id: str, until_us: int, skew_us: int) -> Iterator[Event]:
