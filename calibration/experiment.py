@@ -71,10 +71,10 @@ def evaluate(
     number = 0
     for source in sources:
         segments = [Segment(first, protocol.corridor) for first in source.first_cells]
-        leads_s = [_lead_s(protocol, number + i) for i in range(len(segments))]
+        leads_s = [lead_of(protocol, number + i) for i in range(len(segments))]
         costs = run_costs(source.requests, source.first_cells, protocol, leads_s)
-        seeded = [_seeded(entrant, source.seed) for entrant in entrants]
-        placed = simulate(source.requests, segments, seeded, cell_s=protocol.cell_s)
+        own = [with_seed(entrant, source.seed) for entrant in entrants]
+        placed = simulate(source.requests, segments, own, cell_s=protocol.cell_s)
         for index, (merges, cost) in enumerate(zip(placed, costs, strict=True)):
             grid = _grid(cost, protocol)
             load = _stretch(source, index, grid, protocol, leads_s[index])
@@ -85,7 +85,7 @@ def evaluate(
             number += 1
 
 
-def _lead_s(protocol: Protocol, number: int) -> float:
+def lead_of(protocol: Protocol, number: int) -> float:
     """How long before a run its serving model begins, at random.
 
     A schedule that is in step with a closed loop's batches would else be so in every run.
@@ -101,7 +101,8 @@ def _stretch(source: Source, index: int, grid: Grid, protocol: Protocol, lead_s:
     return Stretch(source.name, index, own, grid, led, lead_s, unmerged)
 
 
-def _seeded(entrant: Entrant, seed: int) -> Entrant:
+def with_seed(entrant: Entrant, seed: int) -> Entrant:
+    """The same policy with another seed for its coins."""
     return replace(entrant, settings=msgspec.structs.replace(entrant.settings, seed=seed))
 
 

@@ -84,10 +84,37 @@ def simulate(
         requests: served without merges, every `e2e_s` known; times count from cell 0.
         segments: in order, none overlapping. What lies before and between them is seen by the
             signals, which run through, and has no merges.
-        entrants: the policies, with settings from `corridor_settings`; the signals are made with
-            the first one's.
+        entrants: the policies, with settings from `corridor_settings`. Those whose signals are
+            made alike share them; each other half-life or memory is a pass of its own.
         cell_s: length of a cell in seconds.
     """
+    alike: dict[Signals, list[Entrant]] = {}
+    for entrant in entrants:
+        alike.setdefault(signals_of(entrant.settings), []).append(entrant)
+    passes = [_placed(requests, segments, group, cell_s) for group in alike.values()]
+    for together in zip(*passes, strict=True):
+        placed = {name: merges for one in together for name, merges in one.items()}
+        yield {entrant.name: placed[entrant.name] for entrant in entrants}
+
+
+Signals = tuple[float, float, float, float, float]
+
+
+def signals_of(settings: ControllerSettings) -> Signals:
+    """What of the settings the signals depend on."""
+    return (
+        settings.half_life_s,
+        settings.history_s,
+        settings.window_s,
+        settings.stale_after_s,
+        settings.sidecar_gone_s,
+    )
+
+
+def _placed(
+    requests: Requests, segments: Sequence[Segment], entrants: Sequence[Entrant], cell_s: float
+) -> Iterator[dict[str, list[Merge]]]:
+    """The merges of policies that share their signals, one segment after another."""
     decisions = groupby(
         decide(observed_bins(requests), segments, entrants, cell_s=cell_s),
         key=attrgetter("segment"),
@@ -114,8 +141,9 @@ def decide(
 ) -> Iterator[Decided]:
     """Every decision of every policy, tick after tick; `simulate` keeps the merges.
 
-    `bins` must come in order of time. Ticks while a policy's merge is on its way or under way are
-    left out: all they could say is that it is.
+    The signals are made with the first entrant's settings, and `bins` must come in order of time.
+    Ticks while a policy's merge is on its way or under way are left out: all they could say is
+    that it is.
     """
     outlook, feed = Outlook(entrants[0].settings, bin_s), _Feed(bins, bin_s)
     cell_us, seen_until = round(cell_s * US_PER_S), 0

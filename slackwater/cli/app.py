@@ -17,6 +17,7 @@ from slackwater.cli.stream import stream
 from slackwater.cli.testbed import run_everything
 from slackwater.cli.topics import topics
 from slackwater.cli.trainer import trainer
+from slackwater.cli.tune import tune
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,4 +53,5 @@ app.command()(sql)
 app.command()(trainer)
 app.command()(broker)
 app.command()(evaluate)
+app.command()(tune)
 app.command()(reproduce)

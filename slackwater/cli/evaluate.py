@@ -42,6 +42,14 @@ def evaluate(
             "corrected for how many there are. Without it all are.",
         ),
     ] = None,
+    settings: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Run a policy by the settings that `slackwater tune` found; once a policy. On "
+            "traffic that they were tuned on nothing is claimed.",
+        ),
+    ] = None,
     window: Window = None,
     min_gap: MinGap = 18.0,
     max_gap: MaxGap = 72.0,
@@ -100,6 +108,7 @@ def evaluate(
             segment_s=segment,
             runs=DEFAULT_RUNS if runs is None else runs,
             draws=draws,
+            settings=tuple(settings or ()),
             serving=serving,
             least_gain_percent=least_gain,
             seed=seed,

@@ -42,17 +42,22 @@ def write(path: Path, fields: dict[str, Any]) -> None:
     import msgspec
 
     encoded = msgspec.json.encode(fields, enc_hook=_plain)
+    write_bytes(path, msgspec.json.format(encoded, indent=2) + b"\n", "--json")
+
+
+def write_bytes(path: Path, content: bytes, option: str) -> None:
+    """Write the file that an option names; raises `SlackwaterError` when that fails."""
     try:
-        path.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
+        path.write_bytes(content)
     except OSError as error:
-        msg = f"cannot write --json {path}: {error.strerror}"
+        msg = f"cannot write {option} {path}: {error.strerror}"
         raise SlackwaterError(msg) from None
 
 
-def check_writable(path: Path | None) -> None:
+def check_writable(path: Path | None, option: str = "--json") -> None:
     """Raise `InputError` before any work when the document could not be written there."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        msg = f"cannot write --json {path}: give a file in a folder that exists"
+        msg = f"cannot write {option} {path}: give a file in a folder that exists"
         raise InputError(msg)
 
 
@@ -75,10 +80,11 @@ def _configuration(evaluation: "Evaluation") -> dict[str, Any]:
         **asdict(job),
         "traces": [str(path) for path in job.traces],
         "policies": [entrant.name for entrant in evaluation.entrants],
+        "settings": [tuned.record() for tuned in evaluation.tuned.values()],
         "cell_s": protocol.cell_s,
         "window_s": figures.window_s,
         **figures_of(figures),
-        "controller": msgspec.to_builtins(evaluation.entrants[0].settings),
+        "controller": msgspec.to_builtins(evaluation.controller),
         "smallest_budget": fitting[0],
         "largest_budget": fitting[-1],
     }

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slackwater.cli.evaluate_ground import Asked, Ground, seeds_of
 from slackwater.cli.evaluate_sources import Traffic
+from slackwater.cli.evaluate_tuned import TunedFile, notes_of, tuned_by_policy, unclaimed
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from calibration.experiment import Scored
     from calibration.protocol import Protocol
     from calibration.verdict import Verdict
+    from controller.settings import ControllerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,7 @@ class Job(Asked):
     claim: str | None
     draws: int
     least_gain_percent: float
+    settings: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ class Evaluation:
         self.job = job
         self.ground = Ground(job, job.draws)
         self.protocol = self.ground.protocol
-        self.entrants = _entrants(job, self.protocol)
+        self.tuned = tuned_by_policy(job.settings)
+        self.controller = _controller(self.protocol)
+        self.entrants = _entrants(job, self.controller, self.tuned)
 
     @property
     def total_runs(self) -> int:
@@ -82,14 +88,24 @@ class Evaluation:
         cell_s, least = self.protocol.cell_s, self.job.least_gain_percent / 100
         effect = self.ground.figures.effect
         found = verdicts(scored, self.job.claim, cell_s, rng, effect=effect, least_gain=least)
-        return Group(name, traffic, tuple(scored), tuple(found), _notes(traffic, empty))
+        told = unclaimed(found, self.tuned, name, traffic)
+        notes = (*_notes(traffic, empty), *notes_of(self.tuned, name, traffic))
+        return Group(name, traffic, tuple(scored), tuple(told), notes)
 
 
-def _entrants(job: Job, protocol: "Protocol") -> "list[Entrant]":
-    from calibration.contender import Entrant
+def _controller(protocol: "Protocol") -> "ControllerSettings":
+    """What every policy runs by unless it is tuned."""
     from calibration.simulate import corridor_settings
-    from controller.policies import POLICIES, policy_named
     from controller.settings import ControllerSettings
+
+    return corridor_settings(ControllerSettings(), protocol.corridor, protocol.cell_s)
+
+
+def _entrants(
+    job: Job, settings: "ControllerSettings", tuned: dict[str, TunedFile]
+) -> "list[Entrant]":
+    from calibration.contender import Entrant
+    from controller.policies import POLICIES, policy_named
 
     names = job.policies or tuple(POLICIES)
     if len(set(names)) < len(names):
@@ -98,8 +114,19 @@ def _entrants(job: Job, protocol: "Protocol") -> "list[Entrant]":
     if job.claim is not None and job.claim not in names:
         msg = f"--claim {job.claim} is not among the policies to run: {', '.join(names)}"
         raise InputError(msg)
-    settings = corridor_settings(ControllerSettings(), protocol.corridor, protocol.cell_s)
-    return [Entrant(name, policy_named(name), settings) for name in names]
+    for policy, file in tuned.items():
+        if policy not in names:
+            run = ", ".join(names)
+            msg = f"--settings {file.path} is for {policy}, not among the policies to run: {run}"
+            raise InputError(msg)
+    return [
+        Entrant(
+            name,
+            policy_named(name),
+            tuned[name].applied(settings) if name in tuned else settings,
+        )
+        for name in names
+    ]
 
 
 def _notes(traffic: tuple[Traffic, ...], empty: int) -> tuple[str, ...]:

@@ -150,12 +150,12 @@ def _interval(verdict: "Verdict") -> str:
 
 
 @contextlib.contextmanager
-def progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar of runs on stderr, when a person looks at it."""
+def progress(total: int, name: str = "runs") -> Iterator[Callable[[], None]]:
+    """A bar on stderr, when a person looks at it."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("runs", total=total)
+        task = bar.add_task(name, total=total)
         yield lambda: bar.advance(task)

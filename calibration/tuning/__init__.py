@@ -1,0 +1,1 @@
+"""Tuning: a policy's parameters, searched on training runs alone."""

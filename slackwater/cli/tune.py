@@ -1,0 +1,97 @@
+"""`slackwater tune`: a policy's parameters, searched on the training traffic named and no other."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.traffic_options import (
+    DEFAULT_RUNS,
+    MaxGap,
+    MinGap,
+    ModelFigures,
+    ProfileFile,
+    Regimes,
+    Runs,
+    Seed,
+    SegmentLength,
+    Serving,
+    Slo,
+    Traces,
+    Window,
+    check_traffic,
+)
+
+
+def tune(
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", help="Write the settings found, and how, as JSON.")
+    ],
+    trace: Traces = None,
+    regime: Regimes = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Whose parameters: slack, wa_diloco, wa_forecast or pressure_gate."
+        ),
+    ] = "slack",
+    candidates: Annotated[
+        int, typer.Option(help="Random candidates beside the default settings.")
+    ] = 32,
+    rounds: Annotated[
+        int, typer.Option(help="Rounds of looking around the best, parameter by parameter.")
+    ] = 4,
+    folds: Annotated[
+        int, typer.Option(help="Folds of cross-validation over the training runs; 0 for none.")
+    ] = 4,
+    window: Window = None,
+    min_gap: MinGap = 18.0,
+    max_gap: MaxGap = 72.0,
+    segment: SegmentLength = 600.0,
+    runs: Runs = None,
+    serving: Serving = "overlap",
+    profile: ProfileFile = None,
+    model: ModelFigures = None,
+    slo: Slo = None,
+    seed: Seed = 0,
+) -> None:
+    """Search a policy's parameters for the largest gain over random schedules with as many merges.
+
+    Sees the traffic named here alone; `evaluate --settings FILE` then judges them on other traffic.
+    """
+    traces, regimes = tuple(trace or ()), tuple(regime or ())
+    check_traffic(traces, regimes, runs, seed)
+    from slackwater.cli.evaluate_document import check_writable, write_bytes
+
+    check_writable(output, "--output")
+    from rich.console import Console
+
+    from calibration.tuning.tuned import encode_tuned
+    from slackwater.cli.evaluate_output import progress
+    from slackwater.cli.tune_job import TuneJob, Tuning
+    from slackwater.cli.tune_output import print_tuned
+
+    tuning = Tuning(
+        TuneJob(
+            traces=traces,
+            regimes=regimes,
+            policy=policy,
+            candidates=candidates,
+            rounds=rounds,
+            folds=folds,
+            window_s=window,
+            min_gap_s=min_gap,
+            max_gap_s=max_gap,
+            segment_s=segment,
+            runs=DEFAULT_RUNS if runs is None else runs,
+            serving=serving,
+            seed=seed,
+            slo_s=slo,
+            profile=profile,
+            model=tuple(model or ()),
+        )
+    )
+    with progress(tuning.steps, "search") as advance:
+        tuned = tuning.run(advance)
+    write_bytes(output, encode_tuned(tuned), "--output")
+    print_tuned(tuned, output, Console())

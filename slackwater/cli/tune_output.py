@@ -1,0 +1,110 @@
+"""The tuning for people: default beside tuned, on training runs and on held-out ones."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibration.tuning.tuned import Summary, Tuned
+
+LEGEND = (
+    "harmed: requests that the windows touch, of all; gain: how far below random schedules with as "
+    "many merges, mean over runs; oracle: share of the best schedule's gain; pinned: runs whose "
+    "merges are so few or many that their gain does not count. Held-out runs are scored by what a "
+    "search without them found."
+)
+
+
+def print_tuned(tuned: "Tuned", path: "Path", console: "Console") -> None:
+    """The table, the settings by name, what to know, and what to type next."""
+    console.print(_table(tuned))
+    console.print(LEGEND, highlight=False)
+    console.print(_settings(tuned))
+    for line in notes(tuned):
+        console.print(f"note: {line}", highlight=False)
+    console.print(
+        f"wrote {path}; run it with: slackwater evaluate TRACE --settings {path} --claim "
+        f"{tuned.policy}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def notes(tuned: "Tuned") -> list[str]:
+    """What a person must know to read the figures."""
+    told = []
+    scores = tuned.scores
+    if scores.held_out_tuned is None or scores.held_out_default is None:
+        told.append("not cross-validated: two training runs or more, and --folds 2 or more, do it")
+    elif scores.held_out_tuned.objective <= scores.held_out_default.objective:
+        told.append("on held-out runs the tuned settings are no better than the default ones")
+    segments = [t.name for t in tuned.training if t.runs > 1]
+    if segments:
+        told.append(
+            f"{', '.join(segments)}: runs are segments of one trace, so held-out runs are no "
+            "traffic of another kind"
+        )
+    return told
+
+
+def _table(tuned: "Tuned") -> "Table":
+    from rich.table import Table
+
+    scores = tuned.scores
+    table = Table(
+        title=f"{tuned.policy}: {tuned.search.candidates_scored} candidates on "
+        f"{scores.training_default.runs} runs; figures in %",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("runs", no_wrap=True)
+    table.add_column("settings", no_wrap=True)
+    for name in ("merges", "harmed", "gain", "oracle", "pinned"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = [
+        ("training", "default", scores.training_default),
+        ("training", "tuned", scores.training_tuned),
+        ("held out", "default", scores.held_out_default),
+        ("held out", "tuned", scores.held_out_tuned),
+    ]
+    for runs, settings, summary in rows:
+        if summary is not None:
+            table.add_row(runs, settings, *_row(summary))
+    return table
+
+
+def _row(summary: "Summary") -> list[str]:
+    return [
+        f"{summary.budget:.1f}",
+        f"{summary.cost_pp:.1f}",
+        f"{100 * summary.gain:.1f}",
+        "-" if summary.capture is None else f"{100 * summary.capture:.1f}",
+        f"{summary.pinned_runs} of {summary.runs}",
+    ]
+
+
+def _settings(tuned: "Tuned") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("setting", no_wrap=True)
+    for name in ("default", "tuned", "searched"):
+        table.add_column(name, justify="right", no_wrap=True)
+    folds = tuned.search.folds_found
+    if folds:
+        table.add_column("without a fold", justify="right")
+    for parameter in tuned.search.parameters:
+        name = parameter["name"]
+        row = [
+            name,
+            f"{parameter['default']:g}",
+            f"{tuned.settings[name]:g}",
+            f"{parameter['low']:g} to {parameter['high']:g}",
+        ]
+        table.add_row(*row, *([" ".join(f"{f[name]:g}" for f in folds)] if folds else []))
+    return table
