@@ -16,6 +16,8 @@ from slackwater.errors import InputError
 Floats = NDArray[np.float64]
 EXACT_RUNS = 10
 PATTERNS = 1023
+BISECTIONS = 20
+TINY_PP = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,55 @@ def plan(
     """
     pilot = np.asarray(differences_pp, dtype=np.float64)
     _check(pilot, gain_pp, power, max_runs)
-    # The spread of a sample about its own mean is short by (n - 1) / n.
-    noise = (pilot - pilot.mean()) * np.sqrt(len(pilot) / (len(pilot) - 1))
+    noise = _noise(pilot)
     return [
         _fewest(noise, gain_pp, m, run_s * m, power, max_runs, experiments, rng) for m in multiples
     ]
+
+
+def detectable(
+    differences_pp: ArrayLike,
+    runs: int,
+    rng: np.random.Generator,
+    *,
+    multiple: int = 1,
+    power: float = 0.8,
+    experiments: int = 2000,
+) -> float | None:
+    """The least gain, percentage points, that so many runs show with that power.
+
+    Args:
+        differences_pp: as `plan` takes them.
+        runs: how many there are; None is the answer below 6.
+        rng: seeded generator.
+        multiple: pilot runs that each of them is as long as.
+        power: share of experiments that should show it.
+        experiments: simulated; the same noise for every gain tried.
+
+    Raises `InputError` for under 6 pilot runs, or a power out of range.
+    """
+    pilot = np.asarray(differences_pp, dtype=np.float64)
+    _check(pilot, 1.0, power, MIN_RUNS)
+    if runs < MIN_RUNS:
+        return None
+    noise = _noise(pilot)
+    drawn = rng.choice(noise, size=(experiments, runs, multiple)).mean(axis=2)
+    seed = int(rng.integers(2**32))
+
+    def reached(gain_pp: float) -> bool:
+        return shown(drawn + gain_pp, np.random.default_rng(seed)) >= power
+
+    # Beyond the largest noise every difference is positive, and all runs agree.
+    low, high = 0.0, 2 * float(np.abs(noise).max()) + TINY_PP
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def _noise(pilot: Floats) -> Floats:
+    """Differences about their mean; their spread is short by (n - 1) / n, which is put right."""
+    return np.asarray((pilot - pilot.mean()) * np.sqrt(len(pilot) / (len(pilot) - 1)))
 
 
 def _fewest(

@@ -9,6 +9,7 @@ from slackwater.cli.broker import broker
 from slackwater.cli.doctor import doctor
 from slackwater.cli.evaluate import evaluate
 from slackwater.cli.group import group
+from slackwater.cli.plan import plan
 from slackwater.cli.replay import replay
 from slackwater.cli.reproduce import reproduce
 from slackwater.cli.schema import schema
@@ -54,4 +55,5 @@ app.command()(trainer)
 app.command()(broker)
 app.command()(evaluate)
 app.command()(tune)
+app.command()(plan)
 app.command()(reproduce)

@@ -93,6 +93,7 @@ def test_document_holds_the_profiles_name_hash_effect_and_every_figure(profile: 
 def test_profiles_window_and_slo_reach_the_protocol_and_its_effect_the_gate(profile: Path) -> None:
     job = Job(
         traces=(), regimes=("constant",), policies=("fixed_h",), claim=None, draws=50,
+        least_gain_percent=0.0,
         min_gap_s=18.0, max_gap_s=72.0, segment_s=120.0, runs=1, serving="overlap", seed=0,
         profile=profile,
     )  # fmt: skip

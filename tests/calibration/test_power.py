@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from calibration.power import plan, shown
+from calibration.power import detectable, plan, shown
 from calibration.signflip import sign_flip
 from slackwater.errors import InputError
 
@@ -65,3 +65,21 @@ def test_planned_test_is_the_gates() -> None:
 def test_impossible_plans_are_refused(differences: list[float], gain_pp: float, said: str) -> None:
     with pytest.raises(InputError, match=said):
         plan(differences, 600.0, gain_pp, np.random.default_rng(0))
+
+
+def test_detectable_gain_is_the_one_whose_plan_needs_as_many_runs() -> None:
+    rng = np.random.default_rng(0)
+    least = detectable(pilot(1.0), 24, rng)
+    # The t test shows 0.6 standard deviations with power 0.8 in 24 runs.
+    assert least == pytest.approx(0.6, abs=0.05)
+    [needed] = plan(pilot(1.0), 600.0, least, rng, multiples=[1])
+    assert needed.runs == pytest.approx(24, abs=2)
+
+
+def test_detectable_gain_shrinks_with_longer_runs_and_is_unknown_under_six() -> None:
+    rng = np.random.default_rng(0)
+    short, long = (detectable(pilot(1.0), 12, rng, multiple=m) for m in (1, 4))
+    assert short is not None
+    assert long == pytest.approx(short / 2, rel=0.15)
+    assert detectable(pilot(1.0), 5, rng) is None
+    assert detectable(np.zeros(6), 6, rng) == pytest.approx(0.0, abs=1e-6)
