@@ -54,6 +54,7 @@ class Scored:
         loads: by policy, what its run served; under `BASELINE`, without merges.
         control_loads: by policy, what its control served.
         counts: [cells] arrivals.
+        lead_s: how long before the run its serving model began.
     """
 
     runs: tuple[Run, ...]
@@ -62,6 +63,7 @@ class Scored:
     loads: dict[str, ServedLoad]
     control_loads: dict[str, ServedLoad]
     counts: Ints
+    lead_s: float
 
 
 def evaluate(
@@ -130,4 +132,5 @@ def _score(
         loads[policy] = served_load(served, load.led)
         control_loads[policy] = control_load(load, envelope, protocol)
     counts = requests_per_cell(load.requests, protocol.cell_s)
-    return Scored(tuple(runs), envelopes.made, random_pp, loads, control_loads, counts)
+    made, lead_s = envelopes.made, load.lead_s
+    return Scored(tuple(runs), made, random_pp, loads, control_loads, counts, lead_s)

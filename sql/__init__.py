@@ -1,22 +1,24 @@
 """Plain SQL over a run log, to run by hand or by name, and how Python finds it.
 
-`schema.sql` makes the tables, `macros/` and `staging/` are what the rest is built of, `marts/`
-are views and `analyses/` are queries that each answer the question in their first line, and
-`comments.sql` says what the columns of the views mean.
+`schema.sql` makes the tables, `macros/`, `staging/` and `sampling/` are what the rest is built
+of, `marts/` are views and `analyses/` are queries that each answer the question in their first
+line, and `comments.sql` says what the columns of the views mean.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-SCHEMA_VERSION = 1
-VIEW_FOLDERS = ("macros", "staging", "marts")
+SCHEMA_VERSION = 2
+VIEW_FOLDERS = ("macros", "staging", "sampling", "marts")
 START_HERE = (
     *("slo", "merge_agreement", "timeline", "late_merges", "health", "forecast"),
     *("merge_times", "traffic", "harm"),
 )
-NEED_EVALUATION = ("excess_violation", "matched_random_envelope")
+COMPARED = ("envelope", "placement_gain", "sign_flip", "excess_violation")
+NEED_EVALUATION = ("matched_random_envelope",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,9 @@ def scripts(folder: str) -> tuple[Script, ...]:
 
 def definitions() -> str:
     """The statements that make or renew every macro and view, in the order they need."""
-    return "\n".join(script.text for folder in VIEW_FOLDERS for script in scripts(folder))
+    return "\n".join(
+        script.text for folder in VIEW_FOLDERS for script in _needed_first(scripts(folder))
+    )
 
 
 def views() -> str:
@@ -67,12 +71,32 @@ def listed() -> dict[str, list[Script]]:
     """The analyses and the views that answer a question, by heading, in the order to try them."""
     by_name = {s.name: s for folder in ("analyses", "marts") for s in scripts(folder)}
     first = [by_name.pop(name) for name in START_HERE]
+    compared = [by_name.pop(name) for name in COMPARED]
     last = [by_name.pop(name) for name in NEED_EVALUATION]
     return {
         "start here": first,
+        "was placement worth anything": compared,
         "in detail": [*by_name.values()],
         "needs an evaluation": last,
     }
+
+
+def _needed_first(given: tuple[Script, ...]) -> Iterator[Script]:
+    """The scripts of one folder, each after those of it whose names it mentions."""
+    waiting = list(given)
+    while waiting:
+        ready = [s for s in waiting if not any(_mentions(s, other) for other in waiting)]
+        if not ready:
+            msg = f"{', '.join(s.name for s in waiting)} need one another"
+            raise ValueError(msg)
+        yield from ready
+        waiting = [s for s in waiting if s not in ready]
+
+
+def _mentions(script: Script, other: Script) -> bool:
+    """Whether the statements of a script, its comments apart, name another one."""
+    code = re.sub(r"--.*", "", script.text)
+    return other is not script and re.search(rf"\b{other.name}\b", code) is not None
 
 
 def _script(name: str, folder: str, text: str) -> Script:

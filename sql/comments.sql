@@ -1,5 +1,12 @@
 -- What the views and their columns mean. Written by `python -m sql.comments`.
 
+COMMENT ON VIEW stg_beginnings IS 'In how many ways can a schedule come to a merge at each cell? One row a cell and merges made. The recursion of stg_completions from the other side: a_0 is 1 at cell 0 alone, and a_k(i) the sum of a_(k-1)(i - g) over the gaps g of the corridor. `ways` * 2^`scale` is the number.';
+COMMENT ON COLUMN stg_beginnings."corridor" IS 'the run''s cells, and window and gaps in cells: what a schedule must keep to';
+COMMENT ON COLUMN stg_beginnings."made" IS 'merges made, the one at this cell included; 0 is the run''s begin';
+COMMENT ON COLUMN stg_beginnings."cell" IS 'number of the cell, from 0';
+COMMENT ON COLUMN stg_beginnings."ways" IS 'schedules, divided by 2^scale';
+COMMENT ON COLUMN stg_beginnings."scale" IS 'doublings taken out of ways';
+
 COMMENT ON VIEW stg_bins IS 'One row a closed bin of one sidecar, out of the messages that carried them.';
 COMMENT ON COLUMN stg_bins."run_id" IS 'name of the run';
 COMMENT ON COLUMN stg_bins."merge_group" IS 'the merge group';
@@ -20,6 +27,13 @@ COMMENT ON COLUMN stg_bins."in_system" IS 'running and waiting requests at the b
 COMMENT ON COLUMN stg_bins."sample_us" IS 'when that sample was taken, microseconds since the Unix epoch';
 COMMENT ON COLUMN stg_bins."finished_after_sample" IS 'requests that ended in the bin after that sample';
 COMMENT ON COLUMN stg_bins."late" IS 'events that came after this bin had closed, and are in no other count';
+
+COMMENT ON VIEW stg_completions IS 'In how many ways can a schedule go on from a merge at each cell? One row a cell and merges to come. f_k(i) = sum of f_(k-1)(i + g) over the gaps g of the corridor; f_0(i) = 1 where a run may end after a merge at i: its window ends within the run, and H_max forces nothing after it. A run begins as if with a merge at cell 0. `ways` * 2^`scale` is the number: scaled, it never overflows.';
+COMMENT ON COLUMN stg_completions."corridor" IS 'the run''s cells, and window and gaps in cells: what a schedule must keep to';
+COMMENT ON COLUMN stg_completions."remaining" IS 'merges still to come';
+COMMENT ON COLUMN stg_completions."cell" IS 'number of the cell, from 0';
+COMMENT ON COLUMN stg_completions."ways" IS 'schedules, divided by 2^scale';
+COMMENT ON COLUMN stg_completions."scale" IS 'doublings taken out of ways';
 
 COMMENT ON VIEW stg_decisions IS 'Decisions with readable times and the seconds since their run began.';
 COMMENT ON COLUMN stg_decisions."run_id" IS 'name of the run';
@@ -47,6 +61,24 @@ COMMENT ON COLUMN stg_decisions."score" IS 'the policy''s score';
 COMMENT ON COLUMN stg_decisions."threshold" IS 'what the score was held against';
 COMMENT ON COLUMN stg_decisions."terms" IS 'the parts of the score by name';
 COMMENT ON COLUMN stg_decisions."candidates" IS 'the windows it weighed: starts first_us + i * step_s, expected overlap cost of each in requests and its standard deviation';
+
+COMMENT ON VIEW stg_each_request IS 'Every request once, those included that arrived before an evaluated run and were in service then. One that came again after its bin had closed is in the log twice, and counts once. `carried`: it belongs to the stretch before the run; only what a window costs looks at it.';
+COMMENT ON COLUMN stg_each_request."run_id" IS 'name of the run';
+COMMENT ON COLUMN stg_each_request."at_us" IS 'when the event became observable at its source, microseconds since the Unix epoch';
+COMMENT ON COLUMN stg_each_request."sidecar" IS 'the latency-sensitive server';
+COMMENT ON COLUMN stg_each_request."id" IS 'the request''s own identifier';
+COMMENT ON COLUMN stg_each_request."tenant" IS 'whose request it was, NULL if unknown';
+COMMENT ON COLUMN stg_each_request."arrival_us" IS 'arrival at the server, microseconds since the Unix epoch';
+COMMENT ON COLUMN stg_each_request."status" IS 'ok, aborted, timeout or error';
+COMMENT ON COLUMN stg_each_request."ttft_s" IS 'arrival to first token, seconds';
+COMMENT ON COLUMN stg_each_request."e2e_s" IS 'arrival to end, queueing included, seconds; NULL unless it ended well';
+COMMENT ON COLUMN stg_each_request."queue_s" IS 'time spent waiting, seconds';
+COMMENT ON COLUMN stg_each_request."prefill_s" IS 'time of the prefill, seconds';
+COMMENT ON COLUMN stg_each_request."decode_s" IS 'time of the decode, seconds';
+COMMENT ON COLUMN stg_each_request."prompt_tokens" IS 'tokens of the prompt';
+COMMENT ON COLUMN stg_each_request."output_tokens" IS 'tokens generated';
+COMMENT ON COLUMN stg_each_request."late" IS 'true if the event came after its bin had closed, so that no decision saw it counted; says nothing of how long the request took; NULL if nobody said';
+COMMENT ON COLUMN stg_each_request."carried" IS 'true if it arrived before the evaluated run and was in service as that began';
 
 COMMENT ON VIEW stg_loads IS 'Load samples of the sidecars with readable times.';
 COMMENT ON COLUMN stg_loads."run_id" IS 'name of the run';
@@ -95,6 +127,22 @@ COMMENT ON COLUMN stg_runs."status" IS 'running, complete or failed; complete on
 COMMENT ON COLUMN stg_runs."status_reason" IS 'why it failed, NULL otherwise; `interrupted` by a person';
 COMMENT ON COLUMN stg_runs."trace" IS 'name of the trace or of the generated regime';
 COMMENT ON COLUMN stg_runs."trace_sha256" IS 'SHA-256 of the trace file, NULL when it was generated';
+COMMENT ON COLUMN stg_runs."evaluated" IS 'true for a run of slackwater evaluate, false for a live one';
+
+COMMENT ON VIEW stg_schedules IS 'Schedules to set beside random ones, on a grid of cells: one row a run and policy. An evaluated run has one for each policy, and its costs are counted as its serving model `overlap` does; other models cannot be recounted in SQL, and their runs are left out. A live run has its own merges: from the first inner step to the last one of the learner that left first, cells a quarter of its mean window long. Steps of the corridor become seconds by the median step time, and a gap, which goes from start to start, holds the merge itself as well. Only arrivals are counted there: latencies in a live log already carry the harm of the merges that were made.';
+COMMENT ON COLUMN stg_schedules."run_id" IS 'name of the run';
+COMMENT ON COLUMN stg_schedules."policy" IS 'the policy that placed the merges';
+COMMENT ON COLUMN stg_schedules."counting" IS 'which requests a window touches: arriving in it, or in_service in it as well';
+COMMENT ON COLUMN stg_schedules."begin_us" IS 'when the run''s cell 0 begins, microseconds since the Unix epoch';
+COMMENT ON COLUMN stg_schedules."cell_us" IS 'length of a cell, microseconds';
+COMMENT ON COLUMN stg_schedules."corridor" IS 'the run''s cells, and window and gaps in cells: what a schedule must keep to';
+COMMENT ON COLUMN stg_schedules."start_cells" IS 'cells at which the schedule''s windows begin';
+COMMENT ON COLUMN stg_schedules."budget" IS 'merges made';
+
+COMMENT ON VIEW stg_start_costs IS 'What a window costs that begins at each cell of a run: requests that it touches. Arrivals before its end, less those that were gone by its start. `arriving` counts a request as gone once it has arrived, `in_service` once it has ended: so those in service as the window opens count, and those of the stretch before the run that still are. Same rule as is_harmed.';
+COMMENT ON COLUMN stg_start_costs."run_id" IS 'name of the run';
+COMMENT ON COLUMN stg_start_costs."cell" IS 'number of the cell, from 0';
+COMMENT ON COLUMN stg_start_costs."cost" IS 'requests that a window touches that begins at this cell';
 
 COMMENT ON VIEW stg_steps IS 'Inner steps of the learners with readable times.';
 COMMENT ON COLUMN stg_steps."run_id" IS 'name of the run';
@@ -189,11 +237,11 @@ COMMENT ON COLUMN decisions_by_reason."last_decided" IS 'the last of these decis
 COMMENT ON COLUMN decisions_by_reason."mean_gap_s" IS 'mean time since the last merge, seconds';
 COMMENT ON COLUMN decisions_by_reason."mean_signal_age_s" IS 'mean age of the oldest signal used, seconds';
 
-COMMENT ON VIEW excess_violation IS 'How much more often was the objective violated than on the same trace without merges? The baseline is the mean of the runs of that trace in which no merge was made. A run that has none is left out; generated loads must agree in their seed.';
+COMMENT ON VIEW excess_violation IS 'How much more often was the objective violated than on the same trace without merges? A live run is set beside the mean of the runs of that trace in which no merge was made. One that has none is left out; generated loads must agree in their seed. An evaluated run is its own baseline: a request that a policy''s window touches takes `slowdown` times as long, as the serving model `overlap` assumes. Its requests count from a moment before its start on, as there. Runs of other serving models are left out; placements.excess_pp has their figure.';
 COMMENT ON COLUMN excess_violation."run_id" IS 'name of the run';
-COMMENT ON COLUMN excess_violation."policy" IS 'the policy that commands, NULL when there is none';
+COMMENT ON COLUMN excess_violation."policy" IS 'the policy that commanded, or was evaluated';
 COMMENT ON COLUMN excess_violation."trace" IS 'name of the trace or of the generated regime';
-COMMENT ON COLUMN excess_violation."merges" IS 'merges that a learner finished';
+COMMENT ON COLUMN excess_violation."merges" IS 'merges that a learner finished, or that the policy placed';
 COMMENT ON COLUMN excess_violation."violation_rate" IS 'violations, share of the requests that can be judged';
 COMMENT ON COLUMN excess_violation."baseline_violation_rate" IS 'violation rate of the same trace without merges';
 COMMENT ON COLUMN excess_violation."excess_violation_rate" IS 'violation rate above that of the same trace without merges';
@@ -219,12 +267,13 @@ COMMENT ON COLUMN lost_late_dead."dropped_events" IS 'events that the sidecars s
 COMMENT ON COLUMN lost_late_dead."missing_samples" IS 'holes in the numbers of load samples; NULL where they are not numbered';
 COMMENT ON COLUMN lost_late_dead."dead_letters" IS 'messages that could not be read as an event';
 
-COMMENT ON VIEW matched_random_envelope IS 'What would schedules with the same budget, placed at random, have cost?';
+COMMENT ON VIEW matched_random_envelope IS 'What did the schedules cost that an evaluation drew? One row a run and budget, of the table draws. These are the draws that its verdicts rest on. The analysis `envelope` draws its own from the requests alone and should agree with them within sampling error.';
 COMMENT ON COLUMN matched_random_envelope."run_id" IS 'name of the run';
 COMMENT ON COLUMN matched_random_envelope."serving_model" IS 'how cost was counted: overlap, closed_loop or queue';
 COMMENT ON COLUMN matched_random_envelope."budget" IS 'merges in the schedule';
 COMMENT ON COLUMN matched_random_envelope."draws" IS 'schedules drawn';
 COMMENT ON COLUMN matched_random_envelope."mean_cost" IS 'mean cost, requests';
+COMMENT ON COLUMN matched_random_envelope."sd_cost" IS 'standard deviation of the cost, requests';
 COMMENT ON COLUMN matched_random_envelope."p05_cost" IS '5th percentile of the cost, requests';
 COMMENT ON COLUMN matched_random_envelope."p50_cost" IS 'median cost, requests';
 COMMENT ON COLUMN matched_random_envelope."p95_cost" IS '95th percentile of the cost, requests';
@@ -269,6 +318,18 @@ COMMENT ON COLUMN merge_windows."bytes_exchanged" IS 'payload put into the all-r
 COMMENT ON COLUMN merge_windows."complete" IS 'true if every learner finished it';
 COMMENT ON COLUMN merge_windows."same_step" IS 'true if all learners made it at one step, the commanded one if there was one';
 COMMENT ON COLUMN merge_windows."same_digest" IS 'true if all learners had equal weights after it; NULL where none told';
+
+COMMENT ON VIEW placement_gain IS 'How far below random schedules with as many merges does each policy lie? Exact; one row a run and policy. Counted anew from the requests: nothing that an evaluation wrote of costs is looked at. The mean is over all schedules that the corridor allows, none drawn: how often one of them begins a window at a cell, times what that window costs. Of a live run only arrivals are counted (stg_schedules). NULL where no schedule of that budget keeps the corridor.';
+COMMENT ON COLUMN placement_gain."run_id" IS 'name of the run';
+COMMENT ON COLUMN placement_gain."policy" IS 'the policy that placed the merges';
+COMMENT ON COLUMN placement_gain."counting" IS 'which requests a window touches: arriving in it, or in_service in it as well';
+COMMENT ON COLUMN placement_gain."budget" IS 'merges made';
+COMMENT ON COLUMN placement_gain."log10_schedules" IS 'decimal logarithm of the number of schedules that the corridor allows';
+COMMENT ON COLUMN placement_gain."requests" IS 'finished requests';
+COMMENT ON COLUMN placement_gain."cost" IS 'requests that the windows touch, summed over windows';
+COMMENT ON COLUMN placement_gain."random_mean" IS 'mean cost of random schedules with as many merges, exact';
+COMMENT ON COLUMN placement_gain."gain" IS '(random_mean - cost) / random_mean; NULL where the mean is 0';
+COMMENT ON COLUMN placement_gain."gain_pp" IS 'random_mean - cost, in percentage points of the requests';
 
 COMMENT ON VIEW slo_by_overlap IS 'How did requests inside merge windows fare against those outside? As slo, with unanswered and p99. Inside: arrived in a window, or were in service during one. Two rows a run; a run without requests inside has one.';
 COMMENT ON COLUMN slo_by_overlap."run_id" IS 'name of the run';

@@ -29,7 +29,7 @@ COMMENT ON COLUMN runs.created_us IS
 COMMENT ON COLUMN runs.finished_us IS 'when it ended, event time; NULL while it runs';
 COMMENT ON COLUMN runs.policy IS 'the policy that commands, NULL when there is none';
 COMMENT ON COLUMN runs.settings IS
-    'every setting, as JSON; slo_s is the latency objective in seconds';
+    'every setting, as JSON; slo_s is the latency objective in seconds; evaluation says how slackwater evaluate scored the run, and is missing in live runs';
 COMMENT ON COLUMN runs.versions IS 'versions of Slackwater, Python and libraries, as JSON';
 COMMENT ON COLUMN runs.seed IS 'seed of every random number';
 COMMENT ON COLUMN runs.status IS 'running, complete or failed; complete only after the last commit';
@@ -415,6 +415,57 @@ COMMENT ON COLUMN draws.budget IS 'merges in the schedule';
 COMMENT ON COLUMN draws.starts_s IS 'starts of its windows, seconds since the run began';
 COMMENT ON COLUMN draws.cost IS 'overlap cost, requests';
 
+CREATE TABLE placements (
+    run_id VARCHAR,
+    policy VARCHAR,
+    serving_model VARCHAR,
+    budget BIGINT,
+    starts_s DOUBLE[],
+    reasons VARCHAR[],
+    requests BIGINT,
+    cost DOUBLE,
+    random_mean DOUBLE,
+    random_sd DOUBLE,
+    random_p05 DOUBLE,
+    percentile DOUBLE,
+    oracle_exact DOUBLE,
+    oracle_greedy DOUBLE,
+    gain DOUBLE,
+    gain_pp DOUBLE,
+    capture DOUBLE,
+    excess_pp DOUBLE,
+    jain_sidecars DOUBLE,
+    jain_tenants DOUBLE,
+    detail JSON
+);
+COMMENT ON TABLE placements IS 'One row an evaluated run and policy: its schedule, beside random ones with as many merges.';
+COMMENT ON COLUMN placements.run_id IS 'the evaluated run';
+COMMENT ON COLUMN placements.policy IS 'the policy that placed the merges';
+COMMENT ON COLUMN placements.serving_model IS 'how cost was counted: overlap, closed_loop or queue';
+COMMENT ON COLUMN placements.budget IS 'merges made';
+COMMENT ON COLUMN placements.starts_s IS 'starts of its windows, seconds since the run began';
+COMMENT ON COLUMN placements.reasons IS 'why each merge was made';
+COMMENT ON COLUMN placements.requests IS 'requests that arrived in the run';
+COMMENT ON COLUMN placements.cost IS 'requests that the windows harm, summed over windows';
+COMMENT ON COLUMN placements.random_mean IS
+    'mean cost of random schedules with as many merges, exact';
+COMMENT ON COLUMN placements.random_sd IS 'standard deviation of their cost, exact';
+COMMENT ON COLUMN placements.random_p05 IS '5th percentile of the cost of those drawn';
+COMMENT ON COLUMN placements.percentile IS
+    'share of those drawn that cost less, ties by half, 0 to 100';
+COMMENT ON COLUMN placements.oracle_exact IS 'least cost of any schedule with as many merges';
+COMMENT ON COLUMN placements.oracle_greedy IS 'cost of the greedy re-selection';
+COMMENT ON COLUMN placements.gain IS '(random_mean - cost) / random_mean; NULL where the mean is 0';
+COMMENT ON COLUMN placements.gain_pp IS 'random_mean - cost, in percentage points of the requests';
+COMMENT ON COLUMN placements.capture IS 'gain divided by the exact oracle''s; NULL where that is 0';
+COMMENT ON COLUMN placements.excess_pp IS
+    'violation rate above that without merges, percentage points, of the schedule as a whole';
+COMMENT ON COLUMN placements.jain_sidecars IS
+    'Jain''s index of the sidecars'' harm rates; NULL without harm or with one sidecar';
+COMMENT ON COLUMN placements.jain_tenants IS 'the same over tenants';
+COMMENT ON COLUMN placements.detail IS
+    'every other figure of slackwater evaluate --json, by its name there';
+
 CREATE TABLE verdicts (
     run_id VARCHAR,
     at_us BIGINT,
@@ -423,15 +474,18 @@ CREATE TABLE verdicts (
     verdict VARCHAR,
     budget BIGINT,
     cost DOUBLE,
+    runs BIGINT,
     gain DOUBLE,
-    gain_low DOUBLE,
-    gain_high DOUBLE,
+    gain_pp DOUBLE,
+    gain_pp_low DOUBLE,
+    gain_pp_high DOUBLE,
     p_value DOUBLE,
     capture DOUBLE,
     detail JSON
 );
 COMMENT ON TABLE verdicts IS 'One row a verdict on a policy.';
-COMMENT ON COLUMN verdicts.run_id IS 'the run judged';
+COMMENT ON COLUMN verdicts.run_id IS
+    'the run judged; EVALUATION/LOAD for a verdict on all runs of a load together';
 COMMENT ON COLUMN verdicts.at_us IS
     'when it was judged, wall time, microseconds since the Unix epoch';
 COMMENT ON COLUMN verdicts.policy IS 'the policy judged';
@@ -441,8 +495,10 @@ COMMENT ON COLUMN verdicts.verdict IS
 COMMENT ON COLUMN verdicts.budget IS 'merges made';
 COMMENT ON COLUMN verdicts.cost IS 'overlap cost of the policy, requests';
 COMMENT ON COLUMN verdicts.gain IS 'placement gain, share of the matched random mean';
-COMMENT ON COLUMN verdicts.gain_low IS 'lower end of its interval';
-COMMENT ON COLUMN verdicts.gain_high IS 'upper end of its interval';
+COMMENT ON COLUMN verdicts.runs IS 'runs that it rests on';
+COMMENT ON COLUMN verdicts.gain_pp IS 'placement gain, percentage points of requests';
+COMMENT ON COLUMN verdicts.gain_pp_low IS 'lower end of the 95% interval of gain_pp';
+COMMENT ON COLUMN verdicts.gain_pp_high IS 'upper end of that interval';
 COMMENT ON COLUMN verdicts.p_value IS 'of the paired test';
 COMMENT ON COLUMN verdicts.capture IS 'placement gain divided by the oracle''s';
 COMMENT ON COLUMN verdicts.detail IS 'everything else, as JSON';
@@ -470,4 +526,4 @@ COMMENT ON COLUMN incidents.at_us IS 'wall time, microseconds since the Unix epo
 COMMENT ON COLUMN incidents.kind IS 'what went wrong';
 COMMENT ON COLUMN incidents.detail IS 'what was lost and what to do';
 
-INSERT INTO schema_info VALUES (1);
+INSERT INTO schema_info VALUES (2);

@@ -79,6 +79,14 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", help="Write a page (HTML, one file) for people to read."),
     ] = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Add runs, requests, schedules, draws and verdicts to this run log, to be checked "
+            "by slackwater sql; it is made if it is not there.",
+        ),
+    ] = None,
 ) -> None:
     """Say whether placement was worth anything, or a policy only merged less often.
 
@@ -86,11 +94,13 @@ def evaluate(
     """
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     check_traffic(traces, regimes, runs, seed)
+    from slackwater.cli.evaluate_db import check_recordable, recording
     from slackwater.cli.evaluate_document import check_writable, document, write
     from slackwater.cli.evaluate_report import check_page, write_report
 
     check_writable(json)
     check_page(report)
+    check_recordable(db)
     from rich.console import Console
 
     from slackwater.cli.evaluate_job import Evaluation, Job
@@ -117,8 +127,9 @@ def evaluate(
             model=tuple(model or ()),
         )
     )
-    with progress(evaluation.total_runs) as advance:
+    with recording(db) as record, progress(evaluation.total_runs) as advance:
         groups = list(evaluation.groups(advance))
+        record(evaluation, groups)
     console = Console()
     for group in groups:
         print_group(group, claim, console)

@@ -23,7 +23,7 @@ def document(evaluation: "Evaluation", groups: "Sequence[Group]") -> dict[str, A
     """Configuration, versions, loads, runs and verdicts."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "configuration": _configuration(evaluation),
+        "configuration": configuration(evaluation),
         "versions": versions(),
         "loads": [_load(group, traffic) for group in groups for traffic in group.traffic],
         "runs": [
@@ -41,7 +41,7 @@ def write(path: Path, fields: dict[str, Any]) -> None:
     """Write the document as indented JSON; raises `SlackwaterError` when that fails."""
     import msgspec
 
-    encoded = msgspec.json.encode(fields, enc_hook=_plain)
+    encoded = msgspec.json.encode(fields, enc_hook=plain)
     write_bytes(path, msgspec.json.format(encoded, indent=2) + b"\n", "--json")
 
 
@@ -61,7 +61,8 @@ def check_writable(path: Path | None, option: str = "--json") -> None:
         raise InputError(msg)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """What numpy holds as what JSON does; the encoder's hook for values it does not know."""
     import numpy as np
 
     if isinstance(value, np.generic):
@@ -70,7 +71,8 @@ def _plain(value: object) -> object:
     raise TypeError(msg)
 
 
-def _configuration(evaluation: "Evaluation") -> dict[str, Any]:
+def configuration(evaluation: "Evaluation") -> dict[str, Any]:
+    """All that was asked, and all that follows from it."""
     import msgspec
 
     job, protocol = evaluation.job, evaluation.protocol

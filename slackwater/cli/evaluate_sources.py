@@ -23,9 +23,13 @@ LEAD_IN_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """One source and where it came from; `sha256` of a file, `seed` of a generated one."""
+    """One source and where it came from; `sha256` of a file, `seed` of a generated one.
+
+    `trace` has its requests in the same order as `source`.
+    """
 
     source: "Source"
+    trace: "Trace"
     format: str
     sha256: str | None
     seed: int | None
@@ -99,6 +103,7 @@ def _traffic(
         notes.append(f"{name}: the last {left_s:.0f} s make no whole run and are left out")
     return Traffic(
         source=Source(name, served(trace, duration_s), first_cells, policy_seed),
+        trace=trace,
         format=trace.format,
         sha256=trace.sha256,
         seed=seed,

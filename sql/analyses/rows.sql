@@ -21,6 +21,8 @@ SELECT 'merges' AS table_name, count(*) AS row_count FROM merges
 UNION ALL
 SELECT 'offsets' AS table_name, count(*) AS row_count FROM offsets
 UNION ALL
+SELECT 'placements' AS table_name, count(*) AS row_count FROM placements
+UNION ALL
 SELECT 'requests' AS table_name, count(*) AS row_count FROM requests
 UNION ALL
 SELECT 'runs' AS table_name, count(*) AS row_count FROM runs

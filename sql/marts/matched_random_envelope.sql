@@ -1,4 +1,6 @@
--- What would schedules with the same budget, placed at random, have cost?
+-- What did the schedules cost that an evaluation drew? One row a run and budget, of the table draws
+-- These are the draws that its verdicts rest on. The analysis `envelope` draws its own from the
+-- requests alone and should agree with them within sampling error.
 CREATE OR REPLACE VIEW matched_random_envelope AS
 SELECT
     run_id,
@@ -6,6 +8,7 @@ SELECT
     budget,
     count(*) AS draws,
     avg(cost) AS mean_cost,
+    stddev_samp(cost) AS sd_cost,
     quantile_cont(cost, 0.05) AS p05_cost,
     quantile_cont(cost, 0.50) AS p50_cost,
     quantile_cont(cost, 0.95) AS p95_cost,

@@ -20,7 +20,6 @@ SELECT
     coalesce(r.slo_s, 1.0) AS slo_s,
     violates(q.status, q.e2e_s, coalesce(r.slo_s, 1.0)) AS violates,
     q.late
-FROM requests AS q
+FROM stg_each_request AS q
 LEFT JOIN (SELECT run_id, slo_of(settings) AS slo_s FROM runs) AS r USING (run_id)
--- One that came again after its bin had closed is in the log twice, and counts once.
-QUALIFY row_number() OVER (PARTITION BY q.run_id, q.sidecar, q.id, q.arrival_us ORDER BY q.late) = 1;
+WHERE NOT q.carried;

@@ -13,5 +13,6 @@ SELECT
     status,
     status_reason,
     trace,
-    trace_sha256
+    trace_sha256,
+    evaluation_of(settings) IS NOT NULL AS evaluated
 FROM runs;

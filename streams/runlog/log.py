@@ -13,7 +13,7 @@ from streams.runlog.buffer import Batch, Buffer, Offsets, Source, unlogged
 from streams.runlog.database import open_database
 from streams.runlog.misfits import to_rows
 from streams.runlog.server import QueryServer
-from streams.runlog.store import Store
+from streams.runlog.store import Rows, Store
 
 
 def wall_us() -> int:
@@ -168,6 +168,15 @@ class RunLog:
     def add_verdicts(self, verdicts: Sequence[own_rows.Verdict]) -> None:
         """Write verdicts."""
         self._store.transaction(lambda: own_rows.add(self._store, "verdicts", verdicts))
+
+    def add_rows(self, rows: Iterable[Rows]) -> None:
+        """Write rows of any tables, made as they are written, in one transaction: all or none."""
+
+        def write() -> None:
+            for one in rows:
+                self._store.insert([one])
+
+        self._store.transaction(write)
 
     def close(self) -> None:
         """Stop answering queries, fold the write-ahead log into the file and close it.

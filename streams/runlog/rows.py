@@ -48,9 +48,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Literal["no effect", "load not matched", "budget only", "no claim", "placement gain"]
     budget: int | None = None
     cost: float | None = None
+    runs: int | None = None
     gain: float | None = None
-    gain_low: float | None = None
-    gain_high: float | None = None
+    gain_pp: float | None = None
+    gain_pp_low: float | None = None
+    gain_pp_high: float | None = None
     p_value: float | None = None
     capture: float | None = None
     detail: dict[str, Any] = {}

@@ -66,10 +66,15 @@ def loads():
 def learner_events():
     return [
         events.Step(
-            run_id="r", at_us=us(5), learner="learner-0", step=9, steps_since_merge=9, loss=2.5
+            run_id="r", at_us=us(5), learner="learner-0", step=10, steps_since_merge=10, loss=2.5,
+            step_time_s=0.5,
+        ),
+        events.Step(
+            run_id="r", at_us=us(100), learner="learner-0", step=160, steps_since_merge=5,
+            step_time_s=0.5,
         ),
         events.Heartbeat(run_id="r", at_us=us(6), learner="learner-1"),
-    ]
+    ]  # fmt: skip
 
 
 def bins():
@@ -162,7 +167,8 @@ def dead_letter():
 
 def fill(log):
     """Write both runs, three draws and a verdict."""
-    settings = {"slo_s": 1.0, "testbed": {"speed": 20.0}}
+    corridor = {"controller": {"min_gap_steps": 21, "max_gap_steps": 91}}
+    settings = {"slo_s": 1.0, "testbed": {"speed": 20.0}, "stream": corridor}
     run = {"trace": "tiny", "trace_sha256": "abc", "created_us": us(0), "settings": settings}
     log.start_run(Run(run_id="r", policy="slack", seed=1, **run))
     log.start_run(Run(run_id="calm", policy="none", seed=2, **run))
