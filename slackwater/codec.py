@@ -59,11 +59,6 @@ def encode_lines(batch: Iterable[msgspec.Struct]) -> bytes:
     return _encoder.encode_lines(list(batch))
 
 
-def decode_event(topic: Topic, line: bytes) -> Event:
-    """Read one event of a topic; raises `EventError` with the reason."""
-    return Codec(topic).decode_line(line)
-
-
 class Codec:
     """Decoder for the messages of one topic.
 

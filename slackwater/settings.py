@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,8 +11,6 @@ BOOTSTRAP_ENV = "KAFKA_BOOTSTRAP_SERVERS"
 PREFIX_ENV = "SLACKWATER_TOPIC_PREFIX"
 RUN_ID_ENV = "SLACKWATER_RUN_ID"
 GROUP_ENV = "SLACKWATER_GROUP"
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,16 +62,3 @@ def check_bootstrap(text: str) -> str:
             )
             raise InputError(msg)
     return text
-
-
-def strict(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Build a settings struct from plain values; an unknown key or a wrong type is an error.
-
-    `where` names the source (a file, an option) in the `InputError`.
-    """
-    try:
-        return msgspec.convert(dict(values), kind)
-    except msgspec.ValidationError as error:
-        allowed = ", ".join(kind.__struct_fields__)
-        msg = f"{where}: {error}; known settings: {allowed}"
-        raise InputError(msg) from None

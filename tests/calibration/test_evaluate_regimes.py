@@ -11,11 +11,15 @@ CAUSAL_WORTH = 0.02
 
 
 def judged(regime: str, runs: int, **changes: Any) -> dict[str, Verdict]:
-    asked = {"claim": None, "serving": "overlap", "least_gain_percent": 5.0, **changes}
+    asked = {
+        "claim": None,
+        "serving": "overlap",
+        "least_gain_percent": 5.0,
+        "policies": (),
+    } | changes
     job = Job(
         traces=(),
         regimes=(regime,),
-        policies=(),
         window_s=8.0,
         min_gap_s=18.0,
         max_gap_s=72.0,
@@ -50,7 +54,7 @@ def test_on_constant_traffic_no_policy_does_worse_than_random_by_over_2_percent(
 
 def test_bursts_are_worth_placing_merges_by_forecast() -> None:
     for claim in ("wa_forecast", "slack"):
-        verdict = judged("bursty", 6, claim=claim)[claim]
+        verdict = judged("bursty", 6, claim=claim, policies=(claim,))[claim]
         assert verdict.verdict == "placement gain"
         assert verdict.capture is not None
         assert verdict.capture > 0.5

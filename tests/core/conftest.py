@@ -1,11 +1,10 @@
-"""One embedded broker for the tests of this folder; each uses topics of its own."""
+"""The broker's address, for tests that need no more of it."""
 
 import pytest
 
 from slackwater.broker import EmbeddedBroker
 
 
-@pytest.fixture(scope="session")
-def bootstrap():
-    with EmbeddedBroker() as broker:
-        yield broker.bootstrap
+@pytest.fixture
+def bootstrap(broker: EmbeddedBroker) -> str:
+    return broker.bootstrap

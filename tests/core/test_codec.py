@@ -13,7 +13,6 @@ from slackwater.codec import (
     MAX_DEAD_LETTER_BYTES,
     MAX_LINE_BYTES,
     Codec,
-    decode_event,
     encode,
     encode_lines,
 )
@@ -61,7 +60,7 @@ def test_every_event_type_comes_back_as_it_went(topic, kind, data):
     assert decoded.events == [event]
     assert decoded.bad == []
     assert decoded.extras == {}
-    assert decode_event(topic, encode(event)) == event
+    assert Codec(topic).decode_line(encode(event)) == event
 
 
 @pytest.mark.parametrize("topic", ALL_TOPICS, ids=lambda t: t.kind)
@@ -168,7 +167,7 @@ def test_count_outside_a_signed_64_bit_column_is_refused(step):
 def test_event_of_another_topic_is_refused():
     assert "heartbeat" in one_bad(line(), DEADLETTER).error
     with pytest.raises(EventError, match="heartbeat"):
-        decode_event(DEADLETTER, line())
+        Codec(DEADLETTER).decode_line(line())
 
 
 def test_longest_line_is_read_and_one_byte_more_is_not():

@@ -1,6 +1,5 @@
 """Learners of a group as threads with real gloo between them, or as real processes."""
 
-import itertools
 import json
 import os
 import signal
@@ -17,17 +16,12 @@ import pytest
 import torch.distributed as dist
 from torch.distributed import HashStore, PrefixStore
 
-from slackwater.broker import EmbeddedBroker, free_port
-from slackwater.codec import Codec
-from slackwater.events import MergeCommand
+from slackwater.broker import free_port
 from slackwater.settings import RunSettings
-from slackwater.topics import COMMANDS, LEARNERS, MERGES
-from slackwater.transport import BatchProducer, make_topics, reader
 from trainer.group import GlooGroup
 from trainer.shelf import Shelf
 
 PATIENCE_S = 40.0
-NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -128,65 +122,3 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., list[Process]]]:
         if one.process.poll() is None:
             one.process.kill()
         one.process.communicate()
-
-
-@pytest.fixture(scope="session")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as running:
-        yield running
-
-
-@pytest.fixture
-def settings(broker: EmbeddedBroker) -> RunSettings:
-    prefix = f"trainer{next(NUMBERS)}"
-    make_topics(broker.bootstrap, prefix, partitions=1)
-    return RunSettings(bootstrap=broker.bootstrap, prefix=prefix, run_id="run-1")
-
-
-class Controller:
-    """Commands merges, and reads what learners say."""
-
-    def __init__(self, settings: RunSettings) -> None:
-        self._settings = settings
-        self._producer = BatchProducer(settings.bootstrap, settings.prefix)
-        self._consumer = reader(
-            settings.bootstrap, (LEARNERS, MERGES), settings.prefix, from_start=True
-        )
-        self.said: list[Any] = []
-
-    def merge(self, merge_id: str, at_step: int, participants: list[str]) -> None:
-        now_us = time.time_ns() // 1000
-        command = MergeCommand(
-            run_id=self._settings.run_id,
-            at_us=now_us,
-            group=self._settings.group,
-            merge_id=merge_id,
-            at_step=at_step,
-            deadline_us=now_us + 60_000_000,
-            window_s=8.0,
-            reason="score",
-            participants=participants,
-        )
-        self._producer.send(COMMANDS, self._settings.group, command)
-        assert self._producer.flush()
-
-    def hears(self, wanted: Callable[[list[Any]], Any]) -> list[Any]:
-        deadline = time.monotonic() + PATIENCE_S
-        while not wanted(self.said):
-            assert time.monotonic() < deadline, self.said[-20:]
-            for partition, records in self._consumer.poll(timeout_ms=20).items():
-                merges = partition.topic == MERGES.name(self._settings.prefix)
-                for record in records:
-                    self.said += Codec(MERGES if merges else LEARNERS).decode(record.value).events
-        return self.said
-
-    def close(self) -> None:
-        self._producer.close()
-        self._consumer.close()
-
-
-@pytest.fixture
-def controller(settings: RunSettings) -> Iterator[Controller]:
-    speaking = Controller(settings)
-    yield speaking
-    speaking.close()
