@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
+# Tests that start processes wait for much of their time: two workers overlap. WORKERS=0: none.
+WORKERS ?= 2
 QUICK := not slow and not vllm and not browser
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -26,7 +28,7 @@ $(READY): requirements.lock requirements-dev.lock pyproject.toml
 	@touch $@
 
 test: lint ## what CI runs: lint, types and every test that is not slow
-	$(BIN)/pytest -m "$(QUICK)" $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" $(ARGS)
 
 test-slow: $(READY) ## the tests that take over 20 seconds each
 	$(BIN)/pytest -m "slow and not vllm and not browser" $(ARGS)
