@@ -35,7 +35,7 @@ def verdicts(
         cell_s: length of a cell in seconds.
         rng: for sign-flip tests of many runs.
         effect: of merges on a real sidecar, from its profile; None where none was measured.
-        least_gain: share of the matched random mean that a gain must be shown to exceed.
+        least_gain: share of the matched random mean below which a gain is worth no claim.
     """
     evidence = {run.policy: _figures(run.policy, scored) for run in scored[0].runs}
     p05_pp = {policy: _mean_p05(policy, scored) for policy in evidence}

@@ -136,25 +136,21 @@ def sign_flip_step(name: str, than: str, test: Tested | None) -> Step:
     return Step(name, test.gain_pp > 0 and test.p_value <= ALPHA, figures, reason)
 
 
-def least_gain_step(least: float, test: Tested) -> Step:
-    """Is the gain shown to lie above the least one that is worth a claim?
+def least_gain_step(runs: Sequence[RunFigures], least: float) -> Step:
+    """Is the gain as seen at least the one that is worth a claim?
 
-    `least` is a share of the matched random mean; `test` is of the gains less that share.
+    `least` is a share of the matched random mean. A real gain may be too small to matter; whether
+    it is real is for the other steps.
     """
-    name = "least gain"
-    figures: dict[str, Figure] = {
-        "least": least,
-        "beyond_pp": test.gain_pp,
-        "p_raw": test.p_raw,
-        "p_value": test.p_value,
-    }
-    passed = test.gain_pp > 0 and test.p_value <= ALPHA
-    said = "is" if passed else "is not shown to be"
-    reason = (
-        f"the gain {said} above {least:.1%} of what matched random harms, the least worth a "
-        f"claim, p = {test.p_value:.4f}"
-    )
-    return Step(name, passed, figures, reason)
+    random = float(np.mean([run.random_mean_pp for run in runs]))
+    gain = float(np.mean([run.random_mean_pp - run.policy_pp for run in runs]))
+    share = gain / random if random > 0 else None
+    figures: dict[str, Figure] = {"least": least, "gain": share}
+    # A least gain of 0 asks nothing.
+    passed = least == 0 or (share is not None and share >= least)
+    shown = "nothing" if share is None else f"{share:.1%}"
+    reason = f"spares {shown} of what matched random harms; {least:.1%} or more are worth a claim"
+    return Step("least gain", passed, figures, reason)
 
 
 def envelope_step(runs: Sequence[RunFigures], p05_pp: float | None) -> Step:

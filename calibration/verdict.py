@@ -87,7 +87,7 @@ def judge(
         loads: load match by policy; one that is missing is unknown, hence not matched.
         phases: the runs' phase check; None is unchecked, hence no claim.
         effect: effect transfer to a real sidecar; None limits a gain to the serving model.
-        least_gain: share of the matched random mean that a gain must be shown to exceed.
+        least_gain: share of the matched random mean below which a gain is worth no claim.
         p05_pp: by policy, 5th percentile of the mean cost of random schedules over all runs.
         rng: for more than 20 runs, or more than 14 with several policies.
 
@@ -96,7 +96,6 @@ def judge(
     _check(evidence)
     _check_least(least_gain)
     random = _tests({p: _gains(runs) for p, runs in evidence.items()}, evidence, rng)
-    worth = _tests({p: _gains(runs, least_gain) for p, runs in evidence.items()}, evidence, rng)
     over_fixed = {p: _over_fixed(runs) for p, runs in evidence.items()}
     fixed = _tests({p: g for p, g in over_fixed.items() if g is not None}, evidence, rng)
     found = []
@@ -108,7 +107,7 @@ def judge(
             runs_step(len(runs)),
             sign_flip_step("sign-flip", "matched random", random[policy]),
             envelope_step(runs, (p05_pp or {}).get(policy)),
-            least_gain_step(least_gain, worth[policy]),
+            least_gain_step(runs, least_gain),
             sign_flip_step("fixed period", "the fixed period", fixed.get(policy)),
         )
         found.append(_verdict(policy, runs, random[policy], steps, len(evidence), rng))
@@ -184,9 +183,8 @@ def _check_least(least_gain: float) -> None:
         raise InputError(msg)
 
 
-def _gains(runs: Sequence[RunFigures], least: float = 0.0) -> Floats:
-    """[runs] matched random mean minus policy, less a share of that mean."""
-    return np.array([(1 - least) * run.random_mean_pp - run.policy_pp for run in runs])
+def _gains(runs: Sequence[RunFigures]) -> Floats:
+    return np.array([run.random_mean_pp - run.policy_pp for run in runs])
 
 
 def _over_fixed(runs: Sequence[RunFigures]) -> Floats | None:

@@ -10,6 +10,7 @@ from calibration.placement import moments, pmf, uniform
 from calibration.placement import optimum as priced_search
 from calibration.placement.compiled import Floats, Ints
 from calibration.placement.corridor import Corridor, whole
+from calibration.placement.inclusion import inclusion
 from calibration.placement.pmf import Pmf
 from slackwater.errors import InputError
 
@@ -95,7 +96,8 @@ class Grid:
 
     def mean(self, budget: int) -> float:
         """Mean cost of matched random deferral: exact to rounding, not sampled."""
-        return self.moments(budget)[0]
+        budget = self.corridor.check(budget)
+        return float(inclusion(self.corridor, budget) @ self.costs_per_start)
 
     def variance(self, budget: int) -> float:
         """Variance of the cost of matched random deferral: exact to rounding, not sampled."""

@@ -66,8 +66,7 @@ def evaluate(
         float,
         typer.Option(
             metavar="PERCENT",
-            help="A gain is claimed when it is shown to exceed so much of what matched random "
-            "harms.",
+            help="A gain of less than so much of what matched random harms is worth no claim.",
         ),
     ] = 5.0,
     seed: Seed = 0,

@@ -69,6 +69,7 @@ def test_costs_of_draws_have_the_exact_mean_and_variance() -> None:
     rng = np.random.default_rng(3)
     grid, draws = Grid(rng.poisson(np.repeat([1, 9], 5000)), 16, 36, 144), 20_000
     mean, variance = grid.moments(140)
+    assert grid.mean(140) == pytest.approx(mean, rel=1e-10)
     costs = grid.costs(grid.draw(140, draws, rng))
     assert abs(costs.mean() - mean) < 4 * (variance / draws) ** 0.5
     assert costs.var() == pytest.approx(variance, rel=4 * (2 / draws) ** 0.5)

@@ -103,7 +103,8 @@ def test_bursts_of_three_times_the_rate_are_seen_in_eight_runs() -> None:
         counts = bursts(rng, RUNS)
         evidence = experiment(counts, rng, draws)["forecasting"]
         lock = phase_lock(counts, CELL_S)
-        seen += bool(claims(judge({"forecasting": evidence}, {"forecasting": LOAD}, lock, None)))
+        found = judge({"forecasting": evidence}, {"forecasting": LOAD}, lock, None, least_gain=0.05)
+        seen += bool(claims(found))
     assert seen / 300 >= 0.9
 
 
