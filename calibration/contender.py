@@ -124,6 +124,7 @@ class Contender:
             costs=seen.outlook.costs,
             flights=seen.outlook.flights,
             harm=self._harm,
+            season=seen.outlook.season,
         )
 
     def _over(self, view: View) -> bool:

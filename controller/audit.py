@@ -1,44 +1,32 @@
 """The audited form of a decision: everything it saw, so that anyone can see why it waited."""
 
-import math
-
-from controller.decider import Outcome, candidate_count
-from controller.overlap import overlap_sd
+from controller.decider import Outcome
+from controller.horizon import horizon_of, seasonal_costs, steady_costs
+from controller.policies import SEASONAL
+from controller.season import Season
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
 from slackwater.events import Candidates, Decision
 
-# A corridor of many ticks is shown in strides: the record of a decision stays small.
-MAX_CANDIDATES = 128
 
-
-def candidates_of(view: View, timing: Timing) -> Candidates | None:
-    """Every window from the first reachable one to H_max under the one-step forecast.
+def candidates_of(view: View, timing: Timing, season: Season | None = None) -> Candidates | None:
+    """Every window from the first reachable one to H_max, as the policy's forecast has it.
 
     The EWMA foresees no change, so the expected overlap is the same for all; what grows with
     the distance is how little that says: to the error of the estimate comes the rate's own
-    spread, which is back within a few half-lives.
+    spread, which is back within a few half-lives. The season expects of each window its own.
     """
-    rate, spread, error = view.load.rate_per_s, view.load.rate_sd, view.load.rate_error_sd
-    if view.cost is None or rate is None or spread is None or error is None:
+    horizon = horizon_of(view, timing)
+    expected = None if season is None else seasonal_costs(view, season, horizon)
+    if expected is None:
+        expected = steady_costs(view, horizon)
+    if expected is None:
         return None
-    tick_s = view.settings.tick_s
-    ahead_s = (timing.first_reachable_step - timing.step) * timing.step_time_s
-    ticks = candidate_count(view, timing)
-    stride = -(-ticks // MAX_CANDIDATES)
-    number = -(-ticks // stride)
-    forgotten = [
-        math.sqrt(1.0 - 4.0 ** (-(ahead_s + i * stride * tick_s) / view.settings.half_life_s))
-        for i in range(number)
-    ]
     return Candidates(
-        first_us=view.tick_us + round(ahead_s * US_PER_S),
-        step_s=stride * tick_s,
-        overlap=[round(view.cost, 4)] * number,
-        overlap_sd=[
-            round(overlap_sd(rate, math.hypot(error, spread * f), view.window_s), 4)
-            for f in forgotten
-        ],
+        first_us=view.tick_us + round(horizon.ahead_s * US_PER_S),
+        step_s=horizon.step_s,
+        overlap=[round(cost, 4) for cost in expected.overlap.tolist()],
+        overlap_sd=[round(sd, 4) for sd in expected.overlap_sd.tolist()],
     )
 
 
@@ -47,6 +35,7 @@ def decision_of(
 ) -> Decision:
     """The event that records one tick of one policy."""
     choice, order, timing, load = outcome.choice, outcome.order, view.timing, view.load
+    season = view.season if policy in SEASONAL else None
     return Decision(
         run_id=run_id,
         at_us=view.tick_us,
@@ -72,5 +61,5 @@ def decision_of(
         score=choice.score,
         threshold=choice.threshold,
         terms=choice.terms,
-        candidates=candidates_of(view, timing) if timing else None,
+        candidates=candidates_of(view, timing, season) if timing else None,
     )

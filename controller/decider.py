@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 from controller.learners import settled
 from controller.policies import Choice, Policy, policy_named
-from controller.steps import steps_in
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
 from slackwater.events import Finished, MergeReport
@@ -137,10 +136,3 @@ def _bounded(choice: Choice, view: View) -> Choice:
     if burden.now is not None:
         terms["worst_burden_now"] = burden.now
     return Choice(False, "harm_bound", None, burden.then, bound, terms)
-
-
-def candidate_count(view: View, timing: Timing) -> int:
-    """Ticks from the first reachable step to H_max, both included."""
-    last = view.corridor.last(timing.last_merge_step)
-    left_s = max(0, last - timing.first_reachable_step) * timing.step_time_s
-    return 1 + steps_in(left_s, view.settings.tick_s)

@@ -146,6 +146,7 @@ class Engine:
             costs=outlook.costs,
             flights=outlook.flights,
             harm=self._harm,
+            season=outlook.season,
         )
 
     def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:

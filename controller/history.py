@@ -2,11 +2,17 @@
 
 from bisect import bisect_left, insort
 from collections import deque
+from itertools import chain
 
+import numpy as np
+
+from controller.chain import CostChain, fit_chain
 from controller.overlap import expected_overlap
 from slackwater.clock import US_PER_S
 
 MIN_SAMPLES = 16
+# How often the chain of costs is fitted anew, at whole multiples of it in event time.
+REFIT_US = 15 * US_PER_S
 
 
 class CostHistory:
@@ -20,6 +26,8 @@ class CostHistory:
         self._timed: deque[tuple[int, float]] = deque()
         self._sorted: list[float] = []
         self._total = 0.0
+        self._fitted_us = 0
+        self._chains: dict[int, CostChain | None] = {}
 
     def add(self, at_us: int, cost: float) -> None:
         """Add the cost forecast at `at_us` and forget those older than the memory."""
@@ -36,6 +44,36 @@ class CostHistory:
         if len(self._sorted) < MIN_SAMPLES:
             return None
         return bisect_left(self._sorted, cost) / len(self._sorted)
+
+    def quantile(self, share: float) -> float | None:
+        """The largest cost whose rank is at most `share`, in [0, 1], among those remembered."""
+        if len(self._sorted) < MIN_SAMPLES:
+            return None
+        return self._sorted[min(int(share * len(self._sorted)), len(self._sorted) - 1)]
+
+    def chain(self, now_us: int, lag_s: float) -> CostChain | None:
+        """How costs `lag_s` seconds apart follow one another; None where too few are known.
+
+        Fitted to what was known at the last multiple of 15 s: who asks, and how often, changes
+        nothing.
+        """
+        fitted_us = now_us - now_us % REFIT_US
+        if fitted_us != self._fitted_us:
+            self._fitted_us, self._chains = fitted_us, {}
+        lag_us = round(lag_s * US_PER_S)
+        if lag_us not in self._chains:
+            self._chains[lag_us] = self._fit(fitted_us, lag_us)
+        return self._chains[lag_us]
+
+    def _fit(self, until_us: int, lag_us: int) -> CostChain | None:
+        flat = np.fromiter(chain.from_iterable(self._timed), np.float64, 2 * len(self._timed))
+        at_us, costs = flat[::2].astype(np.int64), flat[1::2]
+        # What is forgotten before the next fitting is left out from the start.
+        first_us = until_us - self._history_us + REFIT_US
+        kept = slice(*np.searchsorted(at_us, [first_us, until_us]))
+        if kept.stop - kept.start < MIN_SAMPLES:
+            return None
+        return fit_chain(at_us[kept], costs[kept], lag_us)
 
     @property
     def mean(self) -> float | None:

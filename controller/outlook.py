@@ -1,8 +1,10 @@
 """The load of a group and what windows cost under it, now and in the past: the same for all."""
 
 from controller.history import CostHistory, OverlapHistory
+from controller.season import Season
 from controller.settings import ControllerSettings
 from controller.signals import Load, SidecarSignal, group_load
+from controller.skill import SeasonalSkill
 from slackwater.events import BinRow
 
 # How far the measured window may drift from the one in use before that follows.
@@ -24,11 +26,17 @@ class Outlook:
         self._bin_s = bin_s
         self._signals: dict[str, SidecarSignal] = {}
         self._overlaps = OverlapHistory(settings.history_s, settings.window_s)
+        self._skill = SeasonalSkill(settings.tick_s, settings.history_s)
 
     @property
     def costs(self) -> CostHistory:
         """Expected overlap costs of the past, for windows of `window_s`."""
         return self._overlaps.costs
+
+    @property
+    def season(self) -> Season | None:
+        """The seasonal forecast of arrivals while it does better than the EWMA, else None."""
+        return self._skill.season
 
     def observe(self, row: BinRow) -> None:
         """Take one closed bin of one sidecar; the first one makes the sidecar known."""
@@ -55,6 +63,9 @@ class Outlook:
 
     def remember(self, now_us: int, load: Load) -> None:
         """Add a tick's load to the past, once it has decided: ranks are among earlier costs."""
+        arrived = sum(signal.arrived for signal in self._signals.values())
+        rate_per_s = None if load.stale else load.rate_per_s
+        self._skill.observe(now_us, arrived, rate_per_s, self.window_s)
         if load.stale or load.in_flight is None:
             return
         self.flights.add(now_us, load.in_flight)

@@ -1,7 +1,11 @@
 """The overlap cost: requests that a merge window harms, counted or expected. The only such rule."""
 
-import math
 from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 
 def overlap_cost(spans_us: Iterable[tuple[int, int]], start_us: int, end_us: int) -> int:
@@ -23,6 +27,12 @@ def expected_overlap(in_flight: float, rate_per_s: float, window_s: float) -> fl
     return in_flight + rate_per_s * window_s
 
 
-def overlap_sd(rate_per_s: float, rate_sd: float, window_s: float) -> float:
-    """Standard deviation of the overlap cost: Poisson counts under an uncertain rate."""
-    return math.sqrt(rate_per_s * window_s + (rate_sd * window_s) ** 2)
+def overlap_sd(expected: Floats, expectation_sd: Floats) -> Floats:
+    """Standard deviation of an overlap cost: Poisson counts about an uncertain expectation.
+
+    Args:
+        expected: requests still to come that the cost counts; those in flight now are known.
+        expectation_sd: how far that figure may be off, in requests.
+    """
+    sd: Floats = np.sqrt(expected + expectation_sd**2)
+    return sd

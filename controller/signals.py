@@ -13,7 +13,7 @@ class SidecarSignal:
     Arrivals become visible by load samples: the change of running + waiting, plus what finished
     in between. A sidecar that sends no samples is judged by its finished requests alone, and its
     requests in flight by Little's law. An interval longer than `stale_after_s` between two looks
-    is a gap in the data and counts for nothing.
+    is a gap in the data and counts for nothing. `arrived` counts all arrivals seen.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class SidecarSignal:
         self._unsampled_finishes = 0
         self._seen_us: int | None = None
         self._binned_us = 0
+        self.arrived = 0
 
     def observe(self, row: BinRow) -> None:
         """Take one closed bin; rows come in order of time, and one that came before is ignored."""
@@ -59,6 +60,7 @@ class SidecarSignal:
         before, self._seen_us = self._seen_us, now_us
         if before is not None and 0 < now_us - before <= self._stale_us:
             self._rate.update(arrivals, (now_us - before) / US_PER_S)
+            self.arrived += arrivals
 
     def age_s(self, now_us: int) -> float | None:
         """Seconds since the sidecar was last seen; None if never."""

@@ -6,6 +6,7 @@ from controller.harm import HarmLedger
 from controller.history import CostHistory
 from controller.learners import LearnerState
 from controller.overlap import expected_overlap
+from controller.season import Season
 from controller.settings import ControllerSettings
 from controller.signals import Load
 from controller.steps import steps_in
@@ -57,6 +58,8 @@ class View:
     of a window at the first reachable step, in requests, None where the load is unknown; `costs`
     and `flights` are the past distributions of that cost and of the requests in flight; `harm` is
     who bore the merges so far.
+    and `flights` are the past distributions of that cost and of the requests in flight; `season`
+    is the seasonal forecast of arrivals, None unless it has skill.
     """
 
     tick_us: int
@@ -72,6 +75,7 @@ class View:
     costs: CostHistory = field(repr=False)
     flights: CostHistory = field(repr=False)
     harm: HarmLedger = field(repr=False)
+    season: Season | None = field(default=None, repr=False)
 
     @property
     def corridor(self) -> Corridor:

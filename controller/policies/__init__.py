@@ -3,8 +3,8 @@
 from controller.policies.base import Choice, Policy
 from controller.policies.periodic import AdaptiveTokens, FixedH, RandomDeferral
 from controller.policies.pressure import AdaptiveLoad, PressureGate
-from controller.policies.score import WaDiloco, WaForecast
-from controller.policies.stopping import Slack
+from controller.policies.score import WaDiloco, WaForecast, WaForecastCausal
+from controller.policies.stopping import Slack, SlackMarkov, SlackSeasonal
 from slackwater.errors import InputError
 
 POLICIES: dict[str, type[Policy]] = {
@@ -17,11 +17,17 @@ POLICIES: dict[str, type[Policy]] = {
         RandomDeferral,
         WaDiloco,
         WaForecast,
+        WaForecastCausal,
         Slack,
+        SlackMarkov,
+        SlackSeasonal,
     )
 }
 
-__all__ = ["POLICIES", "Choice", "Policy", "policy_named"]
+# Those that weigh candidate windows by the season once it has skill.
+SEASONAL = frozenset({SlackSeasonal.name})
+
+__all__ = ["POLICIES", "SEASONAL", "Choice", "Policy", "policy_named"]
 
 
 def policy_named(name: str) -> Policy:

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from controller.policies.base import Choice
 from controller.policies.pressure import mean_known, relative_cost
+from controller.policies.stopping import left_s, worth_rank
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
 
@@ -32,11 +33,15 @@ def _learner_terms(view: View) -> dict[str, float | None]:
     }
 
 
+def _known(terms: dict[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in terms.items() if value is not None}
+
+
 def _score(view: View, name: str, serving: float | None) -> Choice:
     """Sum the known terms; without the serving term there is no score."""
     if serving is None:
         return Choice(merge=False, reason="load_not_learned")
-    terms = {k: v for k, v in _learner_terms(view).items() if v is not None} | {name: serving}
+    terms = _known(_learner_terms(view)) | {name: serving}
     score, threshold = sum(terms.values()), view.settings.weights.threshold
     merge = score > threshold
     reason = "score_above" if merge else "score_below"
@@ -72,3 +77,30 @@ class WaForecast:
         cost = relative_cost(view.cost, view.costs)
         weight = -view.settings.weights.serving_sync
         return _score(view, "serving_sync", None if cost is None else weight * cost)
+
+
+class WaForecastCausal:
+    """`wa_forecast_causal`: the score of `wa_forecast` against a threshold learned from the past.
+
+    The threshold is the score that this moment's progress would have had at a past cost, the one
+    whose rank is worth stopping at with the looks that are left (the rule of `slack`): it falls as
+    H_max nears. Progress stands on both sides and decides nothing any more, whatever the weights;
+    costs beyond twice the usual one count alike, as in the score.
+    """
+
+    name: ClassVar[str] = "wa_forecast_causal"
+    needs_load: ClassVar[bool] = True
+
+    def choose(self, view: View, timing: Timing) -> Choice:
+        """Merge when the mean score over the learners reaches the learned threshold."""
+        worth = view.costs.quantile(worth_rank(view, left_s(view, timing)))
+        weight = -view.settings.weights.serving_sync
+        cost, bar = relative_cost(view.cost, view.costs), relative_cost(worth, view.costs)
+        if cost is None or bar is None:
+            return Choice(merge=False, reason="load_not_learned")
+        terms = _known(_learner_terms(view)) | {"serving_sync": weight * cost}
+        score = sum(terms.values())
+        threshold = sum((terms | {"serving_sync": weight * bar}).values())
+        merge = score >= threshold
+        reason = "score_reached" if merge else "score_below"
+        return Choice(merge, reason, None, score, threshold, terms)
