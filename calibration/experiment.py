@@ -28,6 +28,7 @@ Ints = npt.NDArray[np.int64]
 BASELINE = "no merges"
 CONTROL = "matched random"
 LEAD_S = 5.0
+LEAD_GRID = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +91,11 @@ def evaluate(
 def lead_of(protocol: Protocol, number: int) -> float:
     """How long before a run its serving model begins, at random.
 
-    A schedule that is in step with a closed loop's batches would else be so in every run.
+    A schedule that is in step with a closed loop's batches would else be so in every run. In whole
+    2^-20 s, so that cells add to it without rounding: windows end to end must not overlap.
     """
-    return float(np.random.default_rng([protocol.seed, number]).uniform(0.0, LEAD_S))
+    lead_s = float(np.random.default_rng([protocol.seed, number]).uniform(0.0, LEAD_S))
+    return round(lead_s * LEAD_GRID) / LEAD_GRID
 
 
 def _stretch(source: Source, index: int, grid: Grid, protocol: Protocol, lead_s: float) -> Stretch:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 LEGEND = (
     "needed: independent runs that show the gain with the power asked for; held: runs of that "
-    "length in this traffic; shows: the least gain that the held runs show with that power, none "
-    "under 6."
+    "length in this traffic, of a regime as many as --runs; shows: the least gain that the held "
+    "runs show with that power, none under 6."
 )
 
 

@@ -16,6 +16,7 @@ LEGEND = (
     "merges are so few or many that their gain does not count. Held-out runs are scored by what a "
     "search without them found."
 )
+MANY_MORE = 1.1
 
 
 def print_tuned(tuned: "Tuned", path: "Path", console: "Console") -> None:
@@ -25,6 +26,8 @@ def print_tuned(tuned: "Tuned", path: "Path", console: "Console") -> None:
     console.print(_settings(tuned))
     for line in notes(tuned):
         console.print(f"note: {line}", highlight=False)
+    live = " ".join(f"--set controller.{n}={value:g}" for n, value in tuned.settings.items())
+    console.print(f"live: slackwater stream --policy {tuned.policy} {live}", soft_wrap=True)
     console.print(
         f"wrote {path}; run it with: slackwater evaluate TRACE --settings {path} --claim "
         f"{tuned.policy}",
@@ -41,6 +44,12 @@ def notes(tuned: "Tuned") -> list[str]:
         told.append("not cross-validated: two training runs or more, and --folds 2 or more, do it")
     elif scores.held_out_tuned.objective <= scores.held_out_default.objective:
         told.append("on held-out runs the tuned settings are no better than the default ones")
+    more = scores.training_tuned.budget / scores.training_default.budget
+    if more > MANY_MORE:
+        told.append(
+            f"tuned, it merges {more:.1f} times as often: the gain is that of placement alone, and "
+            "what is harmed in all may rise"
+        )
     segments = [t.name for t in tuned.training if t.runs > 1]
     if segments:
         told.append(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from small_runs import CORRIDOR, bursty_requests, entrants
@@ -10,6 +11,7 @@ from calibration.costs import run_costs, stretch
 from calibration.evidence import verdicts
 from calibration.experiment import BASELINE, Scored, Source, evaluate
 from calibration.placement import Grid
+from calibration.placement.corridor import Corridor
 from calibration.profile import Effect
 from calibration.protocol import Protocol, corridor_of
 from calibration.serving import ClosedLoop, Overlap, Queue, Requests, requests_of
@@ -140,6 +142,17 @@ def test_measured_effect_is_the_gates_first_step(claim: str | None) -> None:
         for verdict in verdicts(scored, claim, 0.5, rng, effect=effect):
             assert verdict.steps[0].passed is passed
             assert (verdict.verdict == "no effect") == (effect is none)
+
+
+def test_windows_may_stand_end_to_end() -> None:
+    tight = Corridor(120, 8, 8, 16)
+    protocol = replace(PROTOCOL, corridor=tight)
+    requests = bursty_requests(np.random.default_rng(8), 360.0)
+    (every,) = entrants(tight, ("fixed_h",))
+    every = replace(every, settings=msgspec.structs.replace(every.settings, fixed_steps=8))
+    one = Source("t", requests, tuple(range(0, 720, 120)))
+    budgets = [scored.runs[0].budget for scored in evaluate([one], [every], protocol) if scored]
+    assert budgets == [14] * 6
 
 
 def test_no_fixed_schedule_is_in_step_with_a_closed_loop_run_after_run() -> None:
