@@ -52,6 +52,11 @@ def render(document: Fields) -> str:
     return page.render(document=document, parts=parts, shown_runs=SHOWN_RUNS)
 
 
+def answer(document: Fields) -> str:
+    """The page's first sentence, for a terminal; of several loads the first one's."""
+    return _part(document, 0, loads_of(document)[0]).headline.sentence
+
+
 def _part(document: Fields, number: int, load: str) -> Part:
     policies = policies_of(document, load)
     shown = shown_first(policies, document["configuration"].get("claim"))

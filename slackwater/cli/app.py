@@ -11,6 +11,7 @@ from slackwater.cli.evaluate import evaluate
 from slackwater.cli.group import group
 from slackwater.cli.plan import plan
 from slackwater.cli.replay import replay
+from slackwater.cli.report import report
 from slackwater.cli.reproduce import reproduce
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
@@ -56,4 +57,5 @@ app.command()(broker)
 app.command()(evaluate)
 app.command()(tune)
 app.command()(plan)
+app.command()(report)
 app.command()(reproduce)

@@ -65,7 +65,7 @@ def sql(
         return
     text = _resolve(what)
     most = limit if limit is not None or json or csv else SHOWN_ROWS
-    result = ask(db or _newest(), Question(sql=text, max_rows=most))
+    result = ask(db or newest_log("--db names another"), Question(sql=text, max_rows=most))
     if json:
         sql_output.print_json(result.table)
     elif csv:
@@ -144,14 +144,17 @@ def _listed() -> "dict[str, list[Script]]":
     return files.listed()
 
 
-def _newest() -> Path:
-    """The run log written last: a live one's changes are in its write-ahead log at first."""
+def newest_log(otherwise: str) -> Path:
+    """The run log written last: a live one's changes are in its write-ahead log at first.
+
+    Says on stderr which one it is, and `otherwise` how to take another. Raises `InputError`.
+    """
     found = {path: _changed_ns(path) for path in RUNS.glob("*.duckdb")}
     if not found:
-        msg = f"no run log is in {RUNS.resolve()}; make one by slackwater testbed, or give --db"
+        msg = f"no run log is in {RUNS.resolve()}; make one by slackwater testbed, or name one"
         raise InputError(msg)
     newest = max(found, key=lambda path: found[path])
-    sys.stderr.write(f"slackwater: from {newest}, the newest run log; --db names another\n")
+    sys.stderr.write(f"slackwater: from {newest}, the newest run log; {otherwise}\n")
     return newest
 
 

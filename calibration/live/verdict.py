@@ -1,0 +1,131 @@
+"""Verdicts on live runs: the gate over what their logs hold, and nothing taken that they lack."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from calibration.equivalence import ArmLoad, LoadMatch, load_match
+from calibration.gate import RunFigures, mean_envelope
+from calibration.live.run import LiveRun
+from calibration.live.score import LiveScored
+from calibration.phase import PhaseLock, phase_lock
+from calibration.results import Run
+from calibration.verdict import Verdict, judge
+
+BASELINE = "no merges"
+LOW_SHARE = 0.05
+MIN_PHASE_CELLS = 32
+
+
+def live_verdicts(
+    scored: Sequence[LiveScored],
+    unmerged: Sequence[LiveRun],
+    claim: str | None,
+    cell_s: float,
+    rng: np.random.Generator,
+) -> list[Verdict]:
+    """A verdict for each policy; the claimed one for itself and first, the rest corrected.
+
+    Args:
+        scored: the runs with merges, of one policy or several.
+        unmerged: runs without merges; those of a run's own load are its no-merge arm.
+        claim: the policy named beforehand; None corrects all for how many there are.
+        cell_s: length of a cell in seconds.
+        rng: for sign-flip tests of many runs.
+    """
+    by_policy: dict[str, list[LiveScored]] = {}
+    for one in scored:
+        by_policy.setdefault(one.run.policy, []).append(one)
+    everyone = _judged(by_policy, unmerged, cell_s, rng)
+    if claim is None or len(by_policy) == 1:
+        return everyone
+    alone = _judged({claim: by_policy[claim]}, unmerged, cell_s, rng)
+    return alone + [verdict for verdict in everyone if verdict.policy != claim]
+
+
+def _judged(
+    by_policy: Mapping[str, Sequence[LiveScored]],
+    unmerged: Sequence[LiveRun],
+    cell_s: float,
+    rng: np.random.Generator,
+) -> list[Verdict]:
+    evidence = {name: [_figures(one.run) for one in runs] for name, runs in by_policy.items()}
+    p05_pp = {
+        name: float(np.quantile(mean_envelope([one.random_pp for one in runs]), LOW_SHARE))
+        for name, runs in by_policy.items()
+    }
+    load = _load(by_policy, unmerged, rng)
+    return judge(evidence, load, _phases(by_policy, cell_s), None, p05_pp=p05_pp, rng=rng)
+
+
+def _figures(run: Run) -> RunFigures:
+    pp = 100 / run.requests
+    return RunFigures(
+        run=run.run,
+        requests=run.requests,
+        policy_pp=pp * run.cost,
+        random_mean_pp=pp * run.random_mean,
+        random_p05_pp=pp * run.random_p05,
+        oracle_pp=pp * run.oracle_exact,
+    )
+
+
+def arm_of(live: LiveRun, unmerged: Sequence[LiveRun]) -> list[LiveRun]:
+    """The runs without merges that served this run's load."""
+    return [run for run in unmerged if run.load == live.load]
+
+
+def _load(
+    by_policy: Mapping[str, Sequence[LiveScored]],
+    unmerged: Sequence[LiveRun],
+    rng: np.random.Generator,
+) -> LoadMatch | None:
+    """Each policy's load against that of its no-merge arm; None where a run has none."""
+    figures = []
+    for name, runs in by_policy.items():
+        lives = [one.live for one in runs]
+        if not all(arm_of(live, unmerged) for live in lives):
+            return None
+        ours, theirs = zip(*(_served(live, arm_of(live, unmerged)) for live in lives), strict=True)
+        arms = {name: _arm(ours), BASELINE: _arm(theirs)}
+        figures += load_match(arms, BASELINE, rng=rng).figures
+    return LoadMatch(BASELINE, tuple(figures))
+
+
+Load = tuple[float, float | None]
+
+
+def _served(live: LiveRun, arm: Sequence[LiveRun]) -> tuple[Load, Load]:
+    """Requests and tokens of a run and of its arm's mean, over the load that all of them have."""
+    seconds = min(run.span_s for run in (live, *arm))
+    loads = [_amount(run, seconds) for run in arm]
+    tokens = [known for _, known in loads if known is not None]
+    mean = float(np.mean(tokens)) if len(tokens) == len(loads) else None
+    return _amount(live, seconds), (float(np.mean([number for number, _ in loads])), mean)
+
+
+def _amount(run: LiveRun, seconds: float) -> Load:
+    first = run.first(seconds)
+    return float(first.sum()), None if run.tokens is None else float(run.tokens[first].sum())
+
+
+def _arm(loads: Sequence[Load]) -> ArmLoad:
+    return ArmLoad([number for number, _ in loads], [tokens for _, tokens in loads])
+
+
+def _phases(by_policy: Mapping[str, Sequence[LiveScored]], cell_s: float) -> PhaseLock | None:
+    """Runs of one policy on one load are one experiment; else their phases are looked at."""
+    for name, runs in by_policy.items():
+        loads = [one.live.load for one in runs]
+        repeated = sorted({load for load in loads if loads.count(load) > 1})
+        if repeated:
+            reason = (
+                f"{len(loads)} runs of {name} served {len(set(loads))} loads: {repeated[0]} came "
+                "more than once; give each run another seed or trace"
+            )
+            return PhaseLock(None, None, None, False, reason)
+    counts = [one.counts for runs in by_policy.values() for one in runs]
+    cells = min(len(row) for row in counts)
+    if cells < MIN_PHASE_CELLS:
+        return None
+    return phase_lock(np.stack([row[:cells] for row in counts]), cell_s)
