@@ -23,6 +23,8 @@ def live_verdicts(
     claim: str | None,
     cell_s: float,
     rng: np.random.Generator,
+    *,
+    least_gain: float = 0.0,
 ) -> list[Verdict]:
     """A verdict for each policy; the claimed one for itself and first, the rest corrected.
 
@@ -32,30 +34,33 @@ def live_verdicts(
         claim: the policy named beforehand; None corrects all for how many there are.
         cell_s: length of a cell in seconds.
         rng: for sign-flip tests of many runs.
+        least_gain: share of the matched random mean that a gain must be shown to exceed.
     """
     by_policy: dict[str, list[LiveScored]] = {}
     for one in scored:
         by_policy.setdefault(one.run.policy, []).append(one)
-    everyone = _judged(by_policy, unmerged, cell_s, rng)
+
+    def judged(named: Mapping[str, Sequence[LiveScored]]) -> list[Verdict]:
+        loads, phases = _loads(named, unmerged, rng), _phases(named, cell_s)
+        evidence, p05_pp = _evidence(named), _p05(named)
+        return judge(evidence, loads, phases, None, least_gain=least_gain, p05_pp=p05_pp, rng=rng)
+
+    everyone = judged(by_policy)
     if claim is None or len(by_policy) == 1:
         return everyone
-    alone = _judged({claim: by_policy[claim]}, unmerged, cell_s, rng)
+    alone = judged({claim: by_policy[claim]})
     return alone + [verdict for verdict in everyone if verdict.policy != claim]
 
 
-def _judged(
-    by_policy: Mapping[str, Sequence[LiveScored]],
-    unmerged: Sequence[LiveRun],
-    cell_s: float,
-    rng: np.random.Generator,
-) -> list[Verdict]:
-    evidence = {name: [_figures(one.run) for one in runs] for name, runs in by_policy.items()}
-    p05_pp = {
+def _evidence(by_policy: Mapping[str, Sequence[LiveScored]]) -> dict[str, list[RunFigures]]:
+    return {name: [_figures(one.run) for one in runs] for name, runs in by_policy.items()}
+
+
+def _p05(by_policy: Mapping[str, Sequence[LiveScored]]) -> dict[str, float]:
+    return {
         name: float(np.quantile(mean_envelope([one.random_pp for one in runs]), LOW_SHARE))
         for name, runs in by_policy.items()
     }
-    load = _load(by_policy, unmerged, rng)
-    return judge(evidence, load, _phases(by_policy, cell_s), None, p05_pp=p05_pp, rng=rng)
 
 
 def _figures(run: Run) -> RunFigures:
@@ -75,21 +80,23 @@ def arm_of(live: LiveRun, unmerged: Sequence[LiveRun]) -> list[LiveRun]:
     return [run for run in unmerged if run.load == live.load]
 
 
-def _load(
+def _loads(
     by_policy: Mapping[str, Sequence[LiveScored]],
     unmerged: Sequence[LiveRun],
     rng: np.random.Generator,
-) -> LoadMatch | None:
-    """Each policy's load against that of its no-merge arm; None where a run has none."""
-    figures = []
+) -> dict[str, LoadMatch]:
+    """Each policy's load against that of its no-merge arm; none where a run has no such arm."""
+    found = {}
     for name, runs in by_policy.items():
         lives = [one.live for one in runs]
-        if not all(arm_of(live, unmerged) for live in lives):
-            return None
-        ours, theirs = zip(*(_served(live, arm_of(live, unmerged)) for live in lives), strict=True)
-        arms = {name: _arm(ours), BASELINE: _arm(theirs)}
-        figures += load_match(arms, BASELINE, rng=rng).figures
-    return LoadMatch(BASELINE, tuple(figures))
+        if all(arm_of(live, unmerged) for live in lives):
+            pairs = [_served(live, arm_of(live, unmerged)) for live in lives]
+            arms = {
+                name: _arm([ours for ours, _ in pairs]),
+                BASELINE: _arm([theirs for _, theirs in pairs]),
+            }
+            found[name] = load_match(arms, BASELINE, rng=rng)
+    return found
 
 
 Load = tuple[float, float | None]

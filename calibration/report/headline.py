@@ -7,6 +7,10 @@ from calibration.report.rows import GAIN, Fields, Policy, mean
 
 LIVE = "run logs"
 TRACES = "traces"
+COUNTED = {
+    "arriving": "the requests that arrive in the windows",
+    "in_service": "the requests that arrive in the windows or are in service as they open",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,8 @@ def _than_random(policy: Policy) -> str:
     direction = "fewer" if gain >= 0 else "more"
     spared = f" ({_spared(policy)})" if policy.spared is not None else ""
     return (
-        f"{abs(gain):.2f} percentage points {direction} of the requests than as many merges at "
-        f"random moments do{spared}"
+        f"{abs(gain):.2f} percentage points {direction} requests than as many merges at "
+        f"random moments{spared}"
     )
 
 
@@ -72,7 +76,9 @@ def _evidence(document: Fields, load: str, policy: Policy) -> str:
     n = policy.verdict["n"]
     runs = f"{n} run{'s' if n != 1 else ''}"
     if load == LIVE:
-        return f"It rests on {runs} of a live system, from {'their logs' if n > 1 else 'its log'}."
+        logs = "their logs" if n > 1 else "its log"
+        counted = COUNTED[document["configuration"]["model"]["counting"]]
+        return f"It rests on {runs} of a live system, from {logs}; harmed are {counted}."
     if load == TRACES:
         return f"It rests on {_segments(document, load, runs)}; {_tier(document, policy)}."
     return f"It rests on {runs} of generated traffic, independent; {_tier(document, policy)}."

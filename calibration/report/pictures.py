@@ -23,7 +23,8 @@ def envelope_picture(
     run, in percentage points of requests.
     """
     costs = mean_envelope(draws_pp)
-    counts, edges = np.histogram(costs, bins=BARS)
+    # No more bars than costs there are: whole numbers would else leave gaps between them.
+    counts, edges = np.histogram(costs, bins=min(BARS, len(np.unique(costs))))
     return {
         "load": load,
         "policy": policy,

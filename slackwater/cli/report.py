@@ -47,6 +47,14 @@ def report(
         10_000
     ),
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    least_gain: Annotated[
+        float,
+        typer.Option(
+            metavar="PERCENT",
+            help="A gain is claimed when it is shown to exceed so much of what matched random "
+            "harms.",
+        ),
+    ] = 5.0,
 ) -> None:
     """Write a page on live runs: their merges beside as many at random moments."""
     if count not in {"arriving", "in_service"}:
@@ -55,14 +63,17 @@ def report(
     if seed < 0:
         msg = f"--seed is {seed}; it must be 0 or more"
         raise InputError(msg)
+    if not 0 <= least_gain < 100:
+        msg = f"--least-gain is {least_gain:g}; it must be 0 or more, below 100"
+        raise InputError(msg)
     from slackwater.cli.evaluate_report import check_page, write_page
-    from slackwater.cli.report_document import Request, judge_logs
+    from slackwater.cli.report_document import Options, judge_logs
     from slackwater.cli.report_logs import logs_of
 
     logs = logs_of(runs or [])
     page = out or logs[0].with_suffix(".html")
     check_page(page)
-    fields, sentence = judge_logs(logs, Request(claim, count, draws, seed))
+    fields, sentence = judge_logs(logs, Options(claim, count, draws, seed, least_gain))
     write_page(page, fields)
     typer.echo(sentence)
     typer.echo(f"report: {page}")

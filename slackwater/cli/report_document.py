@@ -27,16 +27,17 @@ COUNTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Options:
     """What a person asked for; the fields are the command's options."""
 
     claim: str | None
     count: str
     draws: int
     seed: int
+    least_gain_percent: float
 
 
-def judge_logs(logs: Sequence[Path], asked: Request) -> tuple[dict[str, Any], str]:
+def judge_logs(logs: Sequence[Path], asked: Options) -> tuple[dict[str, Any], str]:
     """The document of all runs in these logs, and the answer in one sentence.
 
     Raises `InputError` for logs without merges and for a claim of a policy that is not there.
@@ -56,7 +57,8 @@ def judge_logs(logs: Sequence[Path], asked: Request) -> tuple[dict[str, Any], st
     how = Asked(asked.count, CELL_S, asked.draws, asked.seed)  # type: ignore[arg-type]
     scored = [score(run, i, arm_of(run, unmerged), how) for i, run in enumerate(merged)]
     rng = np.random.default_rng([asked.seed, len(scored)])
-    found = live_verdicts(scored, unmerged, asked.claim, CELL_S, rng)
+    least = asked.least_gain_percent / 100
+    found = live_verdicts(scored, unmerged, asked.claim, CELL_S, rng, least_gain=least)
     fields = _document(logs, logged, scored, found, asked)
     return fields, answer(fields)
 
@@ -81,7 +83,7 @@ def _document(
     logged: "Sequence[Logged]",
     scored: "Sequence[LiveScored]",
     found: "Sequence[Verdict]",
-    asked: Request,
+    asked: Options,
 ) -> dict[str, Any]:
     from calibration.report import envelope_picture
     from slackwater.cli.evaluate_document import SCHEMA_VERSION, versions
@@ -113,7 +115,7 @@ def _configuration(
     logs: Sequence[Path],
     logged: "Sequence[Logged]",
     scored: "Sequence[LiveScored]",
-    asked: Request,
+    asked: Options,
 ) -> dict[str, Any]:
     import msgspec
 
@@ -170,7 +172,7 @@ def _traffic(one: "LiveScored") -> dict[str, Any]:
     return {**picture, "window_s": one.placed.corridor.window_cells * CELL_S}
 
 
-def _notes(logged: "Sequence[Logged]", scored: "Sequence[LiveScored]", asked: Request) -> list[str]:
+def _notes(logged: "Sequence[Logged]", scored: "Sequence[LiveScored]", asked: Options) -> list[str]:
     from calibration.live.verdict import arm_of
 
     notes = [COUNTED[asked.count]]

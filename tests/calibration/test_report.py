@@ -125,7 +125,7 @@ def test_gain_is_said_as_plainly_as_none_and_asks_for_a_measured_sidecar(made: A
     page = Page(render(fields))
     (sentence,) = page.texts("p", "sentence")
     assert sentence.startswith(
-        "slack: placement gain. Its merges harm 4.00 percentage points fewer of the requests"
+        "slack: placement gain. Its merges harm 4.00 percentage points fewer requests"
     )
     assert "effect transfer: measure on the real sidecar" in page.text
     assert page.tags("section", "answer gained")
