@@ -53,6 +53,8 @@ def place(run: LiveRun, cell_s: float) -> Placed:
     low, high = math.floor(low_s / cell_s), math.ceil(high_s / cell_s)
     corridor = Corridor(cells, min(window, least), max(1, min(low, least)), max(high, most))
     told = [_said(run, window_s, step_s, low_s, high_s)]
+    if run.late_merges:
+        told.append(_late(run))
     if least < low or most > high:
         told.append(_widened(run, cell_s, (least, most), (low, high)))
     return Placed(starts, corridor, begin_s, tuple(told))
@@ -84,6 +86,13 @@ def _said(run: LiveRun, window_s: float, step_s: float, low_s: float, high_s: fl
         f"{run.name}: gaps of {run.min_gap_steps} to {run.max_gap_steps} inner steps are "
         f"{low_s:.1f} to {high_s:.1f} s, by {step_s:.3f} s a step and a window of {window_s:.2f} s "
         "(median of the measured ones, taken for all)"
+    )
+
+
+def _late(run: LiveRun) -> str:
+    return (
+        f"{run.name}: {run.late_merges} merges began after the traffic had ended or merges were "
+        "paused; they harmed nobody by no merit and are left out"
     )
 
 

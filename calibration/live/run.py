@@ -27,6 +27,7 @@ class LiveRun:
         end_s: up to when merges were allowed and the traffic is known.
         starts_s, lengths_s: [k] measured windows, in order; a length is NaN where unknown.
         reasons: [k] why each merge was made.
+        late_merges: merges that began after `end_s`, and are not among these.
         min_gap_steps, max_gap_steps: the corridor in inner steps.
         step_s: measured mean time of an inner step; None without learners.
         slo_s: a request that takes longer violates.
@@ -46,6 +47,7 @@ class LiveRun:
     starts_s: Floats
     lengths_s: Floats
     reasons: tuple[str, ...]
+    late_merges: int
     min_gap_steps: int
     max_gap_steps: int
     step_s: float | None

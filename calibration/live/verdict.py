@@ -131,7 +131,8 @@ def _phases(by_policy: Mapping[str, Sequence[LiveScored]], cell_s: float) -> Pha
                 "more than once; give each run another seed or trace"
             )
             return PhaseLock(None, None, None, False, reason)
-    counts = [one.counts for runs in by_policy.values() for one in runs]
+    by_load = {one.live.load: one.counts for runs in by_policy.values() for one in runs}
+    counts = list(by_load.values())
     cells = min(len(row) for row in counts)
     if cells < MIN_PHASE_CELLS:
         return None

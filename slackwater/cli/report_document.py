@@ -51,7 +51,7 @@ def judge_logs(logs: Sequence[Path], asked: Options) -> tuple[dict[str, Any], st
     from slackwater.cli.report_logs import read_log
 
     logged = [run for path in logs for run in read_log(path)]
-    unmerged = [one.run for one in logged if not one.run.merges]
+    unmerged = _controls(logged)
     merged = [one.run for one in logged if one.run.merges]
     _check(logged, merged, asked.claim)
     how = Asked(asked.count, CELL_S, asked.draws, asked.seed)  # type: ignore[arg-type]
@@ -63,6 +63,11 @@ def judge_logs(logs: Sequence[Path], asked: Options) -> tuple[dict[str, Any], st
     return fields, answer(fields)
 
 
+def _controls(logged: "Sequence[Logged]") -> "list[LiveRun]":
+    """The runs in which nobody ever merged."""
+    return [one.run for one in logged if not one.run.merges and not one.run.late_merges]
+
+
 def _check(logged: "Sequence[Logged]", merged: "Sequence[LiveRun]", claim: str | None) -> None:
     names = [one.run.name for one in logged]
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -70,7 +75,10 @@ def _check(logged: "Sequence[Logged]", merged: "Sequence[LiveRun]", claim: str |
         msg = f"run {repeated[0]} is in two of the logs; a run that repeats is no evidence"
         raise InputError(msg)
     if not merged:
-        msg = f"no merge has begun in {', '.join(names)}; there is no placement to judge yet"
+        msg = (
+            f"no merge has begun during the traffic of {', '.join(names)}; there is no placement "
+            "to judge yet"
+        )
         raise InputError(msg)
     policies = sorted({run.policy for run in merged})
     if claim is not None and claim not in policies:
@@ -177,7 +185,7 @@ def _notes(logged: "Sequence[Logged]", scored: "Sequence[LiveScored]", asked: Op
 
     notes = [COUNTED[asked.count]]
     notes += [note for one in scored for note in one.placed.notes]
-    unmerged = [one.run for one in logged if not one.run.merges]
+    unmerged = _controls(logged)
     notes += [
         f"{one.run.run}: no run without merges on its load ({one.live.load}) is among the logs, "
         "so neither the load match nor the excess violation is known; give one"
@@ -185,6 +193,11 @@ def _notes(logged: "Sequence[Logged]", scored: "Sequence[LiveScored]", asked: Op
         if not arm_of(one.live, unmerged)
     ]
     notes += [f"{run.name}: no merge was made; it is a control" for run in unmerged]
+    notes += [
+        f"{one.run.name}: its merges all began after the traffic had ended; it is left out"
+        for one in logged
+        if one.run.late_merges and not one.run.merges
+    ]
     notes += [
         f"{one.run.name}: {one.about['status']}, so what was in service at its end is not in it"
         for one in logged

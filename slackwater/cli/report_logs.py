@@ -132,6 +132,7 @@ def _live_run(
     first_us = steps["first_us"]
     zero_us = int(columns["arrival_us"][0] if first_us is None else first_us)
     corridor = _corridor(about)
+    made = [window for window in windows if window["started_us"] < end_us]
     return LiveRun(
         name=about["run_id"],
         policy=about["policy"] or "none",
@@ -144,9 +145,10 @@ def _live_run(
         sidecar=columns["sidecar"].astype(str),
         tenant=_known(columns["tenant"], str),
         end_s=(end_us - zero_us) / US_PER_S,
-        starts_s=np.array([(w["started_us"] - zero_us) / US_PER_S for w in windows]),
-        lengths_s=np.array([_length_s(window) for window in windows]),
-        reasons=tuple(window["reason"] for window in windows),
+        starts_s=np.array([(w["started_us"] - zero_us) / US_PER_S for w in made]),
+        lengths_s=np.array([_length_s(window) for window in made]),
+        reasons=tuple(window["reason"] for window in made),
+        late_merges=len(windows) - len(made),
         min_gap_steps=corridor["min_gap_steps"],
         max_gap_steps=corridor["max_gap_steps"],
         step_s=steps["step_s"],

@@ -31,6 +31,7 @@ def live(name: str = "r", load: str = "t, seed 0", **changed: Any) -> LiveRun:
         starts_s=np.array([10.0, 25.0, 45.0]),
         lengths_s=np.array([2.0, 1.8, 2.1]),
         reasons=("calm", "calm", "h_max"),
+        late_merges=0,
         min_gap_steps=80,
         max_gap_steps=200,
         step_s=0.1,

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from handmade import LEARNERS, fill, report, us
+from handmade import LEARNERS, report, us
 
 from slackwater import events
 from streams.runlog import Run, RunLog
@@ -41,7 +41,15 @@ def refused(command):
     return run
 
 
-def write(log, run_id="live", policy="slack", merges=(20.0, 40.0, 65.0), trace="tiny", seed=1):
+def write(
+    log,
+    run_id="live",
+    policy="slack",
+    merges=(20.0, 40.0, 65.0),
+    trace="tiny",
+    seed=1,
+    settings=SETTINGS,
+):
     """100 s of a request each half second, two learners with steps of 0.1 s, windows of 4 s."""
     log.start_run(
         Run(
@@ -50,7 +58,7 @@ def write(log, run_id="live", policy="slack", merges=(20.0, 40.0, 65.0), trace="
             seed=seed,
             trace=trace,
             created_us=us(0),
-            settings=SETTINGS,
+            settings=settings,
         )
     )
     requests = [
@@ -181,6 +189,16 @@ def test_it_works_while_a_run_is_writing(tmp_path, command):
     assert "live: running, so what was in service at its end is not in it" in page.text
 
 
+def test_a_merge_after_the_traffic_is_no_merit(tmp_path, command):
+    path = tmp_path / "run.duckdb"
+    with RunLog(path) as log:
+        write(log, merges=(20.0, 40.0, 65.0, 99.9))
+    command(path)
+    page = Page.read(tmp_path / "run.html")
+    assert "slack: 3 windows, 1 of them forced at H_max" in page.labels()
+    assert "live: 1 merges began after the traffic had ended" in page.text
+
+
 def test_a_run_named_like_markup_is_text(tmp_path, command):
     path, name = tmp_path / "run.duckdb", "<script>'alert(1)'"
     with RunLog(path) as log:
@@ -195,13 +213,13 @@ def test_mistakes_end_in_one_line(logs, tmp_path, refused):
     live = logs / "live.duckdb"
     assert "no run log nowhere" in refused("nowhere")
     assert "is given twice" in refused(live, live)
-    assert "no merge has begun in control" in refused(logs / "control.duckdb")
+    assert "no merge has begun during the traffic of control" in refused(logs / "control.duckdb")
     assert "--claim fixed_h is not a policy of these runs: slack" in refused(
         live, "--claim", "fixed_h"
     )
     assert "--count is all" in refused(live, "--count", "all")
     assert "give a file in a folder that exists" in refused(live, "-o", "/no/such/folder/x.html")
-    handmade = tmp_path / "h.duckdb"
-    with RunLog(handmade) as log:
-        fill(log)
-    assert "settings name no corridor" in refused(handmade)
+    bare = tmp_path / "bare.duckdb"
+    with RunLog(bare) as log:
+        write(log, settings={})
+    assert "settings name no corridor" in refused(bare)
