@@ -2,7 +2,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import BIN_US, STEP_US, T0, bins, engine, finished, run, steps
 
@@ -61,6 +61,7 @@ def test_future_observations_change_no_earlier_decision(policy: str) -> None:
 
 
 @ALL
+@settings(max_examples=30)
 @given(data=st.data())
 def test_order_and_batches_of_delivery_change_nothing(policy: str, data: st.DataObject) -> None:
     world = [

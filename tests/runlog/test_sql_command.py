@@ -1,5 +1,6 @@
 """`slackwater sql` as a person and a program use it."""
 
+import contextlib
 import csv
 import io
 import json
@@ -9,27 +10,38 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
 import pytest
 from handmade import request
 
 import sql
+from slackwater.cli import main
 from slackwater.cli.sql_output import cell
 from streams.runlog import RunLog
 
 NAMES = [s.name for scripts in sql.listed().values() for s in scripts]
 
 
+class Result(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 def run(*args, cwd=None):
-    result = subprocess.run(
-        [sys.executable, "-m", "slackwater", "sql", *args],
-        capture_output=True,
-        check=False,
-        cwd=cwd,
-        text=True,
-    )
-    assert "Traceback" not in result.stderr
-    return result
+    """The command in this process: starting another takes longer than most queries."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        contextlib.chdir(cwd or "."),
+        mock.patch.object(sys, "argv", ["slackwater", "sql", *args]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    return Result(ended.value.code or 0, out.getvalue(), err.getvalue())
 
 
 def refused(*args, cwd=None):
