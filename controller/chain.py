@@ -4,8 +4,7 @@ A Markov chain over quantile bins of the cost, fitted to the past, and optimal s
 backward induction.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ STATES = 12
 # A row of the chain is worth as much as its own looks; the marginal counts for so many of them.
 PRIOR_LOOKS = 1.0
 CONVERGED = 1e-9
-MAX_LOOKS = 4096
+LOOKS_BLOCK = 32
 
 
 def waiting_values(costs: Floats, moves: Floats, looks: int) -> Floats:
@@ -56,10 +55,14 @@ class CostChain:
     edges: Floats
     costs: Floats
     moves: Floats
+    _made: dict[int, Floats] = field(default_factory=dict, repr=False)
 
-    @cached_property
-    def _values(self) -> Floats:
-        return waiting_values(self.costs, self.moves, MAX_LOOKS)
+    def _values(self, looks: float) -> Floats:
+        """Values for as many looks or more, made once for each block of them."""
+        size = LOOKS_BLOCK * (1 + int(looks) // LOOKS_BLOCK)
+        if size not in self._made:
+            self._made[size] = waiting_values(self.costs, self.moves, size)
+        return self._made[size]
 
     def state(self, cost: float) -> int:
         """The bin of a cost."""
@@ -67,7 +70,7 @@ class CostChain:
 
     def waiting(self, cost: float, looks: float) -> float:
         """Expected cost of waiting, in requests, with `looks` looks left; between two, linearly."""
-        column = self._values[:, self.state(cost)]
+        column = self._values(looks)[:, self.state(cost)]
         position = min(max(looks - 1.0, 0.0), len(column) - 1.0)
         below = int(position)
         above = min(below + 1, len(column) - 1)

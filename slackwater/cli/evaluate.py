@@ -21,6 +21,7 @@ from slackwater.cli.traffic_options import (
     Window,
     check_traffic,
 )
+from slackwater.policies import POLICY_NAMES
 
 
 def evaluate(
@@ -30,8 +31,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Policies to run: fixed_h, adaptive_tokens, adaptive_load, pressure_gate, "
-            "random_deferral, wa_diloco, wa_forecast, slack. Without it all.",
+            help=f"Policies to run: {', '.join(POLICY_NAMES)}. Without it all.",
         ),
     ] = None,
     claim: Annotated[

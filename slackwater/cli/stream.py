@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from slackwater.errors import InputError
+from slackwater.policies import POLICY_NAMES
 
 Kafka = Annotated[
     str | None, typer.Option("--kafka", help="broker HOST:PORT; default $KAFKA_BOOTSTRAP_SERVERS")
@@ -17,7 +18,9 @@ Kafka = Annotated[
 
 def stream(
     db: Annotated[Path | None, typer.Option(help="run log (DuckDB file) to write")] = None,
-    policy: Annotated[str, typer.Option(help="policy that commands merges")] = "wa_forecast",
+    policy: Annotated[
+        str, typer.Option(help=f"policy that commands merges: {', '.join(POLICY_NAMES)}")
+    ] = "wa_forecast",
     shadow: Annotated[
         str, typer.Option(help="policies that decide beside it, comma-separated, for the log")
     ] = "",

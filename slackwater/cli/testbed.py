@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.errors import SlackwaterError
+from slackwater.policies import POLICY_NAMES
 from slackwater.settings import BOOTSTRAP_ENV
 
 if TYPE_CHECKING:
@@ -37,10 +38,7 @@ def run_everything(
     ] = 1.0,
     policy: Annotated[
         str,
-        typer.Option(
-            help="fixed_h, adaptive_tokens, adaptive_load, pressure_gate, random_deferral, "
-            "wa_diloco, wa_forecast or slack."
-        ),
+        typer.Option(help=f"Policy that commands merges: {', '.join(POLICY_NAMES)}."),
     ] = "wa_forecast",
     shadow: Annotated[
         str | None,

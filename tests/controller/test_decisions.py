@@ -10,6 +10,7 @@ from controller.policies import POLICIES, policy_named
 from controller.settings import ControllerSettings, ScoreWeights
 from slackwater.errors import InputError
 from slackwater.events import Decision, MergeCommand, MergeNow, Pause, Resume, Step
+from slackwater.policies import POLICY_NAMES
 
 CALM_THEN_BUSY = [2] * 60 + [12] * 200
 ALL = pytest.mark.parametrize("policy", sorted(POLICIES))
@@ -21,6 +22,10 @@ def person(kind: type[Pause | Resume | MergeNow], at_s: float) -> Pause | Resume
 
 def first_command(results: list[tuple[Decision, MergeCommand | None]]) -> MergeCommand:
     return next(c for _, c in results if c is not None)
+
+
+def test_the_command_line_names_every_policy() -> None:
+    assert tuple(POLICIES) == POLICY_NAMES
 
 
 @ALL

@@ -104,6 +104,8 @@ def test_candidates_carry_what_the_season_expects_of_each_window() -> None:
         if decision.policy == "slack":
             assert len(set(overlap)) == 1
         else:
+            assert decision.score is not None
+            assert decision.threshold is not None
             assert overlap[0] == pytest.approx(decision.score, abs=1e-3)
             assert min(overlap) < decision.threshold < overlap[0]
 

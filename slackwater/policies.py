@@ -1,0 +1,15 @@
+"""The names of the policies, for the command line; `controller.policies` holds their rules."""
+
+POLICY_NAMES = (
+    "fixed_h",
+    "adaptive_tokens",
+    "adaptive_load",
+    "pressure_gate",
+    "random_deferral",
+    "wa_diloco",
+    "wa_forecast",
+    "wa_forecast_causal",
+    "slack",
+    "slack_markov",
+    "slack_seasonal",
+)
