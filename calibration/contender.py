@@ -88,7 +88,7 @@ class Contender:
         None while a merge is on its way or under way, and once no window fits the run any more.
         """
         if self._merge is not None:
-            self._book(cell, seen)
+            self._open_window(cell, seen)
             if cell < self._merge.start_cell + self._corridor.window_cells:
                 return None
             self._finish(self._merge, seen)
@@ -97,13 +97,13 @@ class Contender:
             return None
         outcome = self._decider.decide(view)
         self._merge = self._placed(outcome, seen)
-        self._book(cell, seen)
+        self._open_window(cell, seen)
         return outcome, self._merge
 
-    def _book(self, cell: int, seen: Seen) -> None:
-        """Book the expected harm of a window as it opens."""
+    def _open_window(self, cell: int, seen: Seen) -> None:
+        """Count the harm of a window from its first cell on."""
         if self._merge is not None and self._merge.start_cell == cell:
-            self._harm.book(f"cell {cell}", seen.tick_us, seen.load, seen.outlook.window_s)
+            self._harm.open(f"cell {cell}", seen.load)
 
     def _view(self, cell: int, seen: Seen) -> View:
         settings = self._settings
@@ -177,6 +177,8 @@ class Contender:
             )
         )
         self._learner.merge(merge.start_cell, seen.tick_us)
+        self._harm.end(f"cell {merge.start_cell}")
+        self._harm.count(seen.tick_us, seen.load)
         self._settings = self._until_next(merge.start_cell)
         self._merge = None
 

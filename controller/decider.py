@@ -132,7 +132,10 @@ def _bounded(choice: Choice, view: View) -> Choice:
     burden = view.harm.burden(view.tick_us, view.load, view.window_s)
     if burden is None or burden.within(bound):
         return choice
-    terms = {f"burden_then:{burden.sidecar}": burden.then}
+    terms = {
+        f"burden_then:{burden.sidecar}": burden.then,
+        f"burden_window:{burden.sidecar}": burden.window,
+    }
     if burden.now is not None:
-        terms["worst_burden_now"] = burden.now
+        terms[f"burden_now:{burden.sidecar}"] = burden.now
     return Choice(False, "harm_bound", None, burden.then, bound, terms)

@@ -14,7 +14,7 @@ from controller.audit import decision_of
 from controller.decider import Decider, Order
 from controller.harm import HarmLedger
 from controller.lead import CommandLead
-from controller.learners import Learners
+from controller.learners import Learners, settled
 from controller.outlook import Outlook
 from controller.policies import Policy
 from controller.settings import ControllerSettings
@@ -132,6 +132,7 @@ class Engine:
         outlook, load = self._outlook, self._outlook.load(tick_us)
         if self.settings.measure_window:
             outlook.follow_window(self._learners.window_s)
+        self._harm.count(tick_us, load)
         return View(
             tick_us=tick_us,
             tick_index=tick_us // self._tick_us,
@@ -188,10 +189,10 @@ class Engine:
 
     def _book(self, report: MergeReport) -> None:
         """Book a window that really opened, for whatever reason: it counts for all policies."""
-        if not isinstance(report, Started):
-            return
-        load, window_s = self._outlook.load(report.at_us), self._outlook.window_s
-        self._harm.book(report.merge_id, report.at_us, load, window_s)
+        if isinstance(report, Started):
+            self._harm.open(report.merge_id, self._outlook.load(report.at_us))
+        elif settled(report):
+            self._harm.end(report.merge_id)
 
     def _key(self, observation: Observation) -> Key:
         """Total order of observations: by the time they could be known, then by source."""

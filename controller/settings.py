@@ -55,7 +55,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         deferral_probability: chance per tick in `random_deferral`; None spreads the coin evenly
             over the corridor.
         stopping_tau_s: how fast `slack` grows less choosy as H_max nears.
-        max_burden: no window is chosen that would raise a sidecar's share of the expected harm
+        max_burden: no window is chosen that is expected to raise a sidecar's share of the harm
             above so many times its share of the requests, unless the worst-off gains by it; None
             for no bound. H_max forces and people order all the same.
         burden_half_life_s: a window and a request count half for that after so long.

@@ -13,7 +13,8 @@ class SidecarSignal:
     Arrivals become visible by load samples: the change of running + waiting, plus what finished
     in between. A sidecar that sends no samples is judged by its finished requests alone, and its
     requests in flight by Little's law. An interval longer than `stale_after_s` between two looks
-    is a gap in the data and counts for nothing. `arrived` counts all arrivals seen.
+    is a gap in the data and counts for nothing. `arrived` counts all arrivals seen; `arrived_ever`
+    also those that came to light after a gap.
     """
 
     def __init__(
@@ -24,6 +25,7 @@ class SidecarSignal:
         self._rate = EwRate(half_life_s)
         self._e2e = EwMean(half_life_s)
         self._requests = Fading(burden_half_life_s)
+        self.arrived_ever = 0
         self._in_system: int | None = None
         self._unsampled_finishes = 0
         self._seen_us: int | None = None
@@ -57,6 +59,7 @@ class SidecarSignal:
         self._look(sample_us, max(0, in_system - before + finished))
 
     def _look(self, now_us: int, arrivals: int) -> None:
+        self.arrived_ever += arrivals
         before, self._seen_us = self._seen_us, now_us
         if before is not None and 0 < now_us - before <= self._stale_us:
             self._rate.update(arrivals, (now_us - before) / US_PER_S)
@@ -101,12 +104,16 @@ class SidecarSignal:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One fresh sidecar's part of the load; `requests` is what it served lately, fading."""
+    """One fresh sidecar's part of the load.
+
+    `requests` is what it served lately, fading; `arrived` counts every arrival so far.
+    """
 
     sidecar: str
     rate_per_s: float | None
     in_flight: float | None
     requests: float
+    arrived: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,7 @@ def group_load(signals: dict[str, SidecarSignal], now_us: int) -> Load:
     names = [name for name in sorted(signals) if name not in stale]
     fresh = [signals[name] for name in names]
     parts = tuple(
-        Part(name, s.rate_per_s, s.in_flight, s.requests(now_us))
+        Part(name, s.rate_per_s, s.in_flight, s.requests(now_us), s.arrived_ever)
         for name, s in zip(names, fresh, strict=True)
     )
     return Load(

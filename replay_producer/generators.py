@@ -6,16 +6,18 @@ from a random stream of their own: the i-th request asks for the same in every r
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from replay_producer.trace import Floats, Ints, Trace
+from replay_producer.trace import Floats, Ints, Objects, Trace
 from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
 
+UNEVEN = "uneven"
 WAVE_STEP_S = 0.1
 MAX_REQUESTS = 50_000_000
 
@@ -91,11 +93,35 @@ def _bursty(duration_s: float, shape: Shape, rng: np.random.Generator) -> Profil
 
 
 def _aperiodic(duration_s: float, shape: Shape, rng: np.random.Generator) -> Profile:
+    return _telegraph(duration_s, shape.quiet_s, shape.busy_s, shape.ratio, rng)
+
+
+def _telegraph(
+    duration_s: float, quiet_s: float, busy_s: float, ratio: float, rng: np.random.Generator
+) -> Profile:
+    """Quiet and bursts in turn, of exponential lengths with these means."""
     edges = [0.0]
     while edges[-1] < duration_s:
-        mean_s = shape.quiet_s if len(edges) % 2 else shape.busy_s
+        mean_s = quiet_s if len(edges) % 2 else busy_s
         edges.append(edges[-1] + rng.exponential(mean_s))
-    return _alternate(np.array(edges), duration_s, 1.0, shape.ratio)
+    return _alternate(np.array(edges), duration_s, 1.0, ratio)
+
+
+def _uneven(duration_s: float, shape: Shape, rng: np.random.Generator) -> Profile:
+    """A steady half, and a half in long bursts of `ratio` squared at no regular times."""
+    edges, relative = _telegraph(
+        duration_s, shape.period_s - shape.burst_s, shape.burst_s, shape.ratio**2, rng
+    )
+    return edges, relative + np.average(relative, weights=np.diff(edges))
+
+
+def _split_uneven(profile: Profile, arrival_us: Ints, rng: np.random.Generator) -> Objects:
+    """Which sidecar each request of `uneven` is of, so that each one's arrivals are Poisson."""
+    edges, relative = profile
+    steady = np.average(relative, weights=np.diff(edges)) / 2
+    now = relative[np.searchsorted(edges, arrival_us / US_PER_S, side="right") - 1]
+    is_steady = rng.random(len(arrival_us)) < steady / now
+    return np.where(is_steady, "steady", "bursty").astype(object)
 
 
 def _alternate(edges: Floats, duration_s: float, even: float, odd: float) -> Profile:
@@ -110,6 +136,7 @@ REGIMES: dict[str, Callable[[float, Shape, np.random.Generator], Profile]] = {
     "constant": _constant,
     "bursty": _bursty,
     "aperiodic": _aperiodic,
+    UNEVEN: _uneven,
 }
 
 # Requests a second for two sidecars of four slots, which serve about 17 a second at the most.
@@ -119,6 +146,7 @@ DEFAULT_RATE_PER_S = {
     "constant": 8.0,
     "bursty": 8.0,
     "aperiodic": 8.0,
+    UNEVEN: 5.0,
 }
 
 
@@ -141,7 +169,8 @@ def generate(
 
     Args:
         regime: `ordinary` (one gentle wave), `high_pressure` (saturated at its default rate),
-            `constant` (Poisson), `bursty` (periodic bursts) or `aperiodic` (Markov-modulated).
+            `constant` (Poisson), `bursty` (periodic bursts), `aperiodic` (Markov-modulated) or
+            `uneven` (two sidecars with as many requests: one steady, one in long bursts).
         duration_s: length in seconds.
         rate_per_s: mean requests a second, None for the regime's default.
         seed: of the random numbers, 0 or more.
@@ -162,7 +191,11 @@ def generate(
             "ask for a longer duration or a higher rate"
         )
         raise InputError(msg)
-    return _trace(regime, arrival_us, round(duration_s * US_PER_S), lengths, shape)
+    trace = _trace(regime, arrival_us, round(duration_s * US_PER_S), lengths, shape)
+    if regime != UNEVEN:
+        return trace
+    sidecars = _split_uneven((edges, relative), arrival_us, np.random.default_rng([seed, 2]))
+    return replace(trace, sidecar=sidecars)
 
 
 def _check_range(duration_s: float, rate_per_s: float, seed: int) -> None:

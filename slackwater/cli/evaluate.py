@@ -69,6 +69,15 @@ def evaluate(
             help="A gain of less than so much of what matched random harms is worth no claim.",
         ),
     ] = 5.0,
+    max_burden: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIMES",
+            help="Run each policy a second time under this bound on a sidecar's share of harm over "
+            "its share of requests, and say what the bound cost.",
+            show_default="no bound",
+        ),
+    ] = None,
     seed: Seed = 0,
     json: Annotated[
         Path | None,
@@ -120,6 +129,7 @@ def evaluate(
             settings=tuple(settings or ()),
             serving=serving,
             least_gain_percent=least_gain,
+            max_burden=max_burden,
             seed=seed,
             slo_s=slo,
             profile=profile,

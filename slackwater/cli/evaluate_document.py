@@ -33,6 +33,9 @@ def document(evaluation: "Evaluation", groups: "Sequence[Group]") -> dict[str, A
             for run in one.runs
         ],
         "verdicts": [_verdict(group, verdict) for group in groups for verdict in group.verdicts],
+        "bounds": [
+            {"load": group.name, **asdict(price)} for group in groups for price in group.prices
+        ],
         "notes": [note for group in groups for note in group.notes],
     }
 

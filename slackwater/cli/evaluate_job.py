@@ -1,5 +1,6 @@
 """One evaluation: what was asked, checked beforehand, and its results load by load."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from slackwater.cli.evaluate_tuned import TunedFile, notes_of, tuned_by_policy, 
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
+    from calibration.bounded import BoundPrice
     from calibration.contender import Entrant
     from calibration.experiment import Scored
     from calibration.protocol import Protocol
@@ -27,6 +29,7 @@ class Job(Asked):
     draws: int
     least_gain_percent: float
     settings: tuple[Path, ...] = ()
+    max_burden: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Group:
     scored: "tuple[Scored, ...]"
     verdicts: "tuple[Verdict, ...]"
     notes: tuple[str, ...]
+    prices: "tuple[BoundPrice, ...]" = ()
 
 
 class Evaluation:
@@ -50,6 +54,12 @@ class Evaluation:
     def __init__(self, job: Job) -> None:
         if not 0 <= job.least_gain_percent < 100:
             msg = f"--least-gain is {job.least_gain_percent:g}; it must be 0 or more, below 100"
+            raise InputError(msg)
+        if job.max_burden is not None and not 1 < job.max_burden < math.inf:
+            msg = (
+                f"--max-burden is {job.max_burden:g}; it must be above 1: at 1 every sidecar would "
+                "have to bear exactly its due"
+            )
             raise InputError(msg)
         self.job = job
         self.ground = Ground(job, job.draws)
@@ -71,6 +81,7 @@ class Evaluation:
     def _group(self, name: str, traffic: tuple[Traffic, ...], advance: Callable[[], None]) -> Group:
         import numpy as np
 
+        from calibration.bounded import prices
         from calibration.evidence import verdicts
         from calibration.experiment import evaluate
 
@@ -88,9 +99,21 @@ class Evaluation:
         cell_s, least = self.protocol.cell_s, self.job.least_gain_percent / 100
         effect = self.ground.figures.effect
         found = verdicts(scored, self.job.claim, cell_s, rng, effect=effect, least_gain=least)
-        told = unclaimed(found, self.tuned, name, traffic)
+        told = unclaimed(found, self._tuned_entrants(), name, traffic)
         notes = (*_notes(traffic, empty), *notes_of(self.tuned, name, traffic))
-        return Group(name, traffic, tuple(scored), tuple(told), notes)
+        bound = self.job.max_burden
+        paid = () if bound is None else tuple(prices(scored, bound, rng))
+        return Group(name, traffic, tuple(scored), tuple(told), notes, paid)
+
+    def _tuned_entrants(self) -> dict[str, TunedFile]:
+        """The tuned settings by whoever runs by them: with a bound they are as tuned as without."""
+        from calibration.bounded import bounded_name
+
+        bound = self.job.max_burden
+        bounded = (
+            {} if bound is None else {bounded_name(p, bound): f for p, f in self.tuned.items()}
+        )
+        return {**self.tuned, **bounded}
 
 
 def _controller(protocol: "Protocol") -> "ControllerSettings":
@@ -111,15 +134,12 @@ def _entrants(
     if len(set(names)) < len(names):
         msg = f"--policies {','.join(names)} names a policy twice; name each once"
         raise InputError(msg)
-    if job.claim is not None and job.claim not in names:
-        msg = f"--claim {job.claim} is not among the policies to run: {', '.join(names)}"
-        raise InputError(msg)
     for policy, file in tuned.items():
         if policy not in names:
             run = ", ".join(names)
             msg = f"--settings {file.path} is for {policy}, not among the policies to run: {run}"
             raise InputError(msg)
-    return [
+    entrants = [
         Entrant(
             name,
             policy_named(name),
@@ -127,6 +147,26 @@ def _entrants(
         )
         for name in names
     ]
+    if job.max_burden is not None:
+        entrants = [
+            either for free in entrants for either in (free, _bounded(free, job.max_burden))
+        ]
+    running = [entrant.name for entrant in entrants]
+    if job.claim is not None and job.claim not in running:
+        msg = f"--claim {job.claim} is not among the policies to run: {', '.join(running)}"
+        raise InputError(msg)
+    return entrants
+
+
+def _bounded(free: "Entrant", max_burden: float) -> "Entrant":
+    """The same policy under a bound on a sidecar's burden."""
+    import msgspec
+
+    from calibration.bounded import bounded_name
+    from calibration.contender import Entrant
+
+    settings = msgspec.structs.replace(free.settings, max_burden=max_burden)
+    return Entrant(bounded_name(free.name, max_burden), free.policy, settings)
 
 
 def _notes(traffic: tuple[Traffic, ...], empty: int) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ def print_group(group: "Group", claim: str | None, console: "Console") -> None:
         console.print(bound, highlight=False)
     for line in burden_lines(group):
         console.print(line, highlight=False)
+    for line in price_lines(group):
+        console.print(line, highlight=False)
     console.print(LEGEND, highlight=False)
     for note in group.notes:
         console.print(f"note: {note}", highlight=False)
@@ -128,6 +130,24 @@ def burden_lines(group: "Group") -> Iterator[str]:
         told = [f"{policy} {_burden(bearer)}" for policy, bearer in found if bearer is not None]
         if told:
             yield f"worst {kind}'s share of harm over its share of requests: {', '.join(told)}"
+
+
+def price_lines(group: "Group") -> Iterator[str]:
+    """What a bound on the worst sidecar's burden cost each policy, and what it did to that."""
+    for price in group.prices:
+        share = "" if price.price_share is None else f", {_percent(price.price_share)}% of it"
+        interval = "no interval"
+        if price.price_interval_pp is not None:
+            interval = "95% interval {:.2f} to {:.2f}".format(*price.price_interval_pp)
+        worst = [
+            UNKNOWN if bearer is None else _burden(bearer)
+            for bearer in (price.worst, price.bounded_worst)
+        ]
+        yield (
+            f"bound {price.max_burden:g} on {price.policy}: gain {price.gain_pp:.2f} to "
+            f"{price.bounded_gain_pp:.2f} pp, so it costs {price.price_pp:.2f} pp{share} "
+            f"({interval}); worst burden {worst[0]} to {worst[1]}"
+        )
 
 
 def _burden(bearer: "Bearer") -> str:

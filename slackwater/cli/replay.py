@@ -28,7 +28,7 @@ def replay(
     regime: Annotated[
         str | None,
         typer.Option(
-            help="Generate: ordinary, high_pressure, constant, bursty or aperiodic.",
+            help="Generate: ordinary, high_pressure, constant, bursty, aperiodic or uneven.",
             show_default="ordinary without a TRACE",
         ),
     ] = None,

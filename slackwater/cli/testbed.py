@@ -20,7 +20,7 @@ def run_everything(
     regime: Annotated[
         str | None,
         typer.Option(
-            help="Generate: ordinary, high_pressure, constant, bursty or aperiodic.",
+            help="Generate: ordinary, high_pressure, constant, bursty, aperiodic or uneven.",
             show_default="aperiodic without a TRACE",
         ),
     ] = None,

@@ -17,8 +17,8 @@ Regimes = Annotated[
     typer.Option(
         "--regime",
         metavar="NAME",
-        help="Generate runs of a regime instead: ordinary, high_pressure, constant, bursty or "
-        "aperiodic. May be given several times.",
+        help="Generate runs of a regime instead: ordinary, high_pressure, constant, bursty, "
+        "aperiodic or uneven. May be given several times.",
     ),
 ]
 Window = Annotated[

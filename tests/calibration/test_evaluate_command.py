@@ -99,6 +99,23 @@ def test_regime_gives_independent_runs_with_seeds_that_are_recorded(
     assert [run["segment"] for run in figures[0]] == [0, 0]
 
 
+def test_bound_on_harm_runs_beside_each_policy_and_its_price_is_said(
+    evaluate: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.json"
+    asked = ("--regime", "uneven", "--runs", 2, "--policies", "slack", "--max-burden", 1.1)
+    result = evaluate(*asked, *SHORT, "--claim", "slack+burden1.1", "--json", out)
+    assert result.code == 0
+    assert result.out.startswith("uneven: slack+burden1.1: no claim")
+    assert re.search(r"bound 1.1 on slack: gain .* pp, so it costs", " ".join(result.out.split()))
+    written = json.loads(out.read_text())
+    assert [run["policy"] for run in written["runs"]] == 2 * ["slack", "slack+burden1.1"]
+    (price,) = written["bounds"]
+    assert (price["load"], price["policy"], price["max_burden"]) == ("uneven", "slack", 1.1)
+    assert price["worst"]["name"] in {"steady", "bursty"}
+    assert written["configuration"]["max_burden"] == 1.1
+
+
 def test_claim_is_said_first_and_in_one_sentence(evaluate: Any) -> None:
     result = evaluate("--regime", "aperiodic", "--runs", 2, *SHORT, "--claim", "slack")
     first = result.out.splitlines()[0]
@@ -148,6 +165,7 @@ def test_unsorted_trace_is_sorted_and_said_to_be(evaluate: Any, tmp_path: Path) 
         (("--regime", "constant", "--runs", 0), "--runs is 0"),
         (("--regime", "constant", "--seed", -1), "--seed is -1"),
         (("--regime", "constant", "--draws", 0), "draws is 0"),
+        (("--regime", "constant", "--max-burden", 1), "--max-burden is 1; it must be above 1"),
         (("t.csv", "--runs", 3), "--runs is for regimes"),
         (("--regime", "constant", "--json", "/no/such/folder/x.json"), "a folder that exists"),
         (

@@ -74,7 +74,9 @@ def test_dry_run_of_a_recording_counts_its_events(replay: Any, tmp_path: Path) -
     assert described["types"]["request"] > 10
 
 
-@pytest.mark.parametrize("regime", ["ordinary", "high_pressure", "constant", "bursty", "aperiodic"])
+@pytest.mark.parametrize(
+    "regime", ["ordinary", "high_pressure", "constant", "bursty", "aperiodic", "uneven"]
+)
 def test_the_same_regime_and_seed_export_the_same_bytes(
     regime: str, replay: Any, tmp_path: Path
 ) -> None:
