@@ -51,7 +51,7 @@ def _gain(policy: Policy) -> str:
 def _no_gain(policy: Policy) -> str:
     return (
         f"{policy.name}: {policy.verdict['verdict']}. No gain from the choice of moment may be "
-        f"claimed: {policy.verdict['reason']}. Seen, but no evidence: its merges harmed "
+        f"claimed: {policy.verdict['reason']}. Seen all the same: its merges harmed "
         f"{_than_random(policy)}."
     )
 
