@@ -97,7 +97,7 @@ def simulate(
         yield {entrant.name: placed[entrant.name] for entrant in entrants}
 
 
-Signals = tuple[float, float, float, float, float]
+Signals = tuple[float, ...]
 
 
 def signals_of(settings: ControllerSettings) -> Signals:
@@ -108,6 +108,8 @@ def signals_of(settings: ControllerSettings) -> Signals:
         settings.window_s,
         settings.stale_after_s,
         settings.sidecar_gone_s,
+        settings.burden_half_life_s,
+        settings.tick_s,
     )
 
 

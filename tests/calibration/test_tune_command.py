@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibration.experiment import Source
-from calibration.serving import requests_of
+from calibration.protocol import Protocol, corridor_of
+from calibration.serving import Overlap
 from calibration.tuning.tuned import decode_tuned
 from calibration.verdict import Verdict
 from slackwater.cli import main
 from slackwater.cli.evaluate_ground import seeds_of
-from slackwater.cli.evaluate_sources import Traffic
+from slackwater.cli.evaluate_sources import from_regime
 from slackwater.cli.evaluate_tuned import TunedFile, unclaimed
 
 SHORT = ("--segment", 120)
@@ -125,8 +125,8 @@ def test_gain_on_a_generated_run_that_was_trained_on_is_not_claimed(
     trained = {"name": "bursty/7", "runs": 1, "requests": 9, "regime": "bursty", "seed": 7}
     tuned = decode_tuned(json.dumps({**MINIMAL, "training": [trained]}), "t.json")
     files = {"slack": TunedFile(Path("t.json"), "", tuned)}
-    source = Source(f"{load}/{seed}", requests_of([1.0], 9.0, e2e_s=[0.5]), (0,), seed)
-    traffic = [Traffic(source, "generated", None, seed, 9.0, 0, ())]
+    protocol = Protocol(corridor_of(120, 8, 18, 72, 0.5), 0.5, Overlap(), draws=1, seed=0)
+    traffic = [from_regime(load, seed, protocol)]
     fixed = replace(GAIN, policy="fixed_h")
     found, other = unclaimed([GAIN, fixed], files, load, traffic)
     assert (found.verdict, found.tier) == (verdict, tier)
