@@ -68,3 +68,36 @@ def test_the_test_of_causality_can_fail() -> None:
     other = with_another_future(requests, 60.0, rng)
     changed = [d for d in decisions(requests, "slack", 0.0) if at_s(d) <= 120.0]
     assert changed != [d for d in decisions(other, "slack", 0.0) if at_s(d) <= 120.0]
+
+
+def test_another_future_changes_nothing_while_a_season_decides() -> None:
+    rng = np.random.default_rng(7)
+    duration_s, from_s = 900.0, 800.0
+    requests = bursty_requests(rng, duration_s)
+    past = requests.arrival_s < from_s
+    assert requests.e2e_s is not None
+    assert requests.sidecar is not None
+    gone = past & (requests.arrival_s + requests.e2e_s < from_s)
+    other = requests_of(
+        requests.arrival_s[gone],
+        duration_s,
+        e2e_s=requests.e2e_s[gone],
+        sidecar=requests.sidecar[gone],
+    )
+    same = requests_of(
+        requests.arrival_s[gone | ~past],
+        duration_s,
+        e2e_s=requests.e2e_s[gone | ~past],
+        sidecar=requests.sidecar[gone | ~past],
+    )
+    runs = segments(7)
+    made = [
+        [
+            d
+            for d in decide(observed_bins(r), runs, entrants(policies=("slack_seasonal",)))
+            if 0.5 * (runs[d.segment].first_cell + d.cell) <= from_s
+        ]
+        for r in (same, other)
+    ]
+    assert made[0] == made[1]
+    assert sum(d.outcome.choice.reason.startswith("season_") for d in made[0]) > 50

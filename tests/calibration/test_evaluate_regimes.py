@@ -1,5 +1,7 @@
 """What the evaluation must say of regimes whose answer is known."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,16 +18,16 @@ def judged(regime: str, runs: int, **changes: Any) -> dict[str, Verdict]:
         "serving": "overlap",
         "least_gain_percent": 5.0,
         "policies": (),
+        "traces": (),
+        "regimes": (regime,),
+        "draws": 1000,
     } | changes
     job = Job(
-        traces=(),
-        regimes=(regime,),
         window_s=8.0,
         min_gap_s=18.0,
         max_gap_s=72.0,
         segment_s=600.0,
         runs=runs,
-        draws=1000,
         seed=0,
         **asked,
     )
@@ -66,3 +68,13 @@ def test_bursts_are_worth_placing_merges_by_forecast() -> None:
         assert verdict.verdict == "placement gain"
         assert verdict.capture is not None
         assert verdict.capture > 0.5
+
+
+def test_slack_captures_half_of_the_optimum_on_the_azure_code_trace() -> None:
+    beside = Path(__file__).parents[3] / "shared" / "traces"
+    trace = Path(os.environ.get("SLACKWATER_TRACES", beside)) / "azure_code_2023.csv"
+    if not trace.exists():
+        pytest.skip("azure_code_2023.csv is not here; set SLACKWATER_TRACES to its folder")
+    names = ("slack", "slack_markov", "slack_seasonal")
+    found = judged("bursty", 1, traces=(trace,), regimes=(), policies=names, draws=100)
+    assert min(v.capture or 0.0 for v in found.values()) >= 0.5
