@@ -178,6 +178,12 @@ def _corridor(about: dict[str, Any]) -> dict[str, int]:
     import msgspec
 
     settings = msgspec.json.decode(about["settings"] or "{}")
+    if "evaluation" in settings:
+        msg = (
+            f"{about['run_id']} is a run of an evaluation, not a live one; "
+            "slackwater evaluate --report writes its page"
+        )
+        raise InputError(msg)
     controller = settings.get("stream", {}).get("controller", {})
     if not {"min_gap_steps", "max_gap_steps"} <= controller.keys():
         msg = f"run {about['run_id']}: its settings name no corridor (stream.controller)"

@@ -219,7 +219,10 @@ def test_mistakes_end_in_one_line(logs, tmp_path, refused):
     )
     assert "--count is all" in refused(live, "--count", "all")
     assert "give a file in a folder that exists" in refused(live, "-o", "/no/such/folder/x.html")
-    bare = tmp_path / "bare.duckdb"
-    with RunLog(bare) as log:
-        write(log, settings={})
-    assert "settings name no corridor" in refused(bare)
+    for name, settings, said in [
+        ("bare", {}, "settings name no corridor"),
+        ("scored", {"evaluation": {}}, "a run of an evaluation, not a live one"),
+    ]:
+        with RunLog(tmp_path / f"{name}.duckdb") as log:
+            write(log, settings=settings)
+        assert said in refused(tmp_path / f"{name}.duckdb")
