@@ -44,7 +44,7 @@ COMMENT ON COLUMN stg_decisions."since_start_s" IS 'seconds of event time since 
 COMMENT ON COLUMN stg_decisions."policy" IS 'name of the policy';
 COMMENT ON COLUMN stg_decisions."active" IS 'true for the policy that commands, false for one that only looks on';
 COMMENT ON COLUMN stg_decisions."action" IS 'merge or wait';
-COMMENT ON COLUMN stg_decisions."reason" IS 'why';
+COMMENT ON COLUMN stg_decisions."reason" IS 'why: the policy''s own word, or a safeguard''s: h_max, h_min, paused, merge_now, harm_bound, signal_stale, load_unknown and others (docs/safeguards.md); signal_stale:POLICY:WORD is a fallback''s';
 COMMENT ON COLUMN stg_decisions."merge_id" IS 'the merge it commanded, NULL when it waited';
 COMMENT ON COLUMN stg_decisions."step" IS 'largest step reported by a learner';
 COMMENT ON COLUMN stg_decisions."at_step" IS 'inner step at which the learners are to merge';
@@ -210,7 +210,7 @@ COMMENT ON COLUMN decision_timeline."since_start_s" IS 'seconds of event time si
 COMMENT ON COLUMN decision_timeline."policy" IS 'name of the policy';
 COMMENT ON COLUMN decision_timeline."active" IS 'true for the policy that commands, false for one that only looks on';
 COMMENT ON COLUMN decision_timeline."action" IS 'merge or wait';
-COMMENT ON COLUMN decision_timeline."reason" IS 'why';
+COMMENT ON COLUMN decision_timeline."reason" IS 'why: the policy''s own word, or a safeguard''s: h_max, h_min, paused, merge_now, harm_bound, signal_stale, load_unknown and others (docs/safeguards.md); signal_stale:POLICY:WORD is a fallback''s';
 COMMENT ON COLUMN decision_timeline."merge_id" IS 'the merge it commanded, NULL when it waited';
 COMMENT ON COLUMN decision_timeline."step" IS 'largest step reported by a learner';
 COMMENT ON COLUMN decision_timeline."gap_steps" IS 'inner steps since the last merge, by the learners'' reports';
@@ -230,7 +230,7 @@ COMMENT ON COLUMN decisions_by_reason."run_id" IS 'name of the run';
 COMMENT ON COLUMN decisions_by_reason."policy" IS 'name of the policy';
 COMMENT ON COLUMN decisions_by_reason."active" IS 'true for the policy that commands, false for one that only looks on';
 COMMENT ON COLUMN decisions_by_reason."action" IS 'merge or wait';
-COMMENT ON COLUMN decisions_by_reason."reason" IS 'why';
+COMMENT ON COLUMN decisions_by_reason."reason" IS 'why: the policy''s own word, or a safeguard''s: h_max, h_min, paused, merge_now, harm_bound, signal_stale, load_unknown and others (docs/safeguards.md); signal_stale:POLICY:WORD is a fallback''s';
 COMMENT ON COLUMN decisions_by_reason."decisions" IS 'how many';
 COMMENT ON COLUMN decisions_by_reason."first_decided" IS 'the first of these decisions, event time, UTC';
 COMMENT ON COLUMN decisions_by_reason."last_decided" IS 'the last of these decisions, event time, UTC';

@@ -257,7 +257,8 @@ COMMENT ON COLUMN decisions.policy IS 'name of the policy';
 COMMENT ON COLUMN decisions.active IS
     'true for the policy that commands, false for one that only looks on';
 COMMENT ON COLUMN decisions.action IS 'merge or wait';
-COMMENT ON COLUMN decisions.reason IS 'why';
+COMMENT ON COLUMN decisions.reason IS
+    'why: the policy''s own word, or a safeguard''s: h_max, h_min, paused, merge_now, harm_bound, signal_stale, load_unknown and others (docs/safeguards.md); signal_stale:POLICY:WORD is a fallback''s';
 COMMENT ON COLUMN decisions.merge_id IS 'the merge it commanded, NULL when it waited';
 COMMENT ON COLUMN decisions.at_step IS 'inner step at which the learners are to merge';
 COMMENT ON COLUMN decisions.step IS 'largest step reported by a learner';
