@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 UNKNOWN = "-"
 LEGEND = (
-    "harmed: requests that the policy's windows touch, of all; random: the same for random "
-    "schedules with as many merges; gain: how far below; ceil: what an oracle gains that knows "
-    "the rate alone; oracle: share of the best schedule's gain; rank: random schedules that did "
-    "better; p: two-sided, corrected. A request counts in each window that touches it."
+    "K: merges a run; harm: requests that the policy's windows touch, of all; random: the same "
+    "for random schedules with as many merges; gain: how far below; ceil: what an oracle gains "
+    "that knows the rate alone; oracle: share of the best schedule's gain; rank: random schedules "
+    "that did better; p: two-sided, corrected. A request counts in each window that touches it."
 )
+EVEN_BURDEN = 1.05
 COLOURS = {"placement gain": "green", "budget only": "yellow"}
 
 
@@ -30,18 +31,12 @@ def print_group(group: "Group", claim: str | None, console: "Console") -> None:
     """What may be claimed, the table of policies, and what to know about the runs."""
     told = [v for v in group.verdicts if claim is None or v.policy == claim]
     for verdict in told if claim else []:
-        console.print(sentence(group.name, verdict))
+        console.print(sentence(group.name, verdict), markup=False)
     console.print(table_of(group))
     bound = bound_line(group)
-    if bound:
-        console.print(bound, highlight=False)
-    for line in burden_lines(group):
-        console.print(line, highlight=False)
-    for line in price_lines(group):
-        console.print(line, highlight=False)
-    console.print(LEGEND, highlight=False)
-    for note in group.notes:
-        console.print(f"note: {note}", highlight=False)
+    lines = [*([bound] if bound else []), *burden_lines(group), *price_lines(group), LEGEND]
+    for line in (*lines, *(f"note: {note}" for note in group.notes)):
+        console.print(line, highlight=False, markup=False)
 
 
 def sentence(load: str, verdict: "Verdict") -> str:
@@ -58,10 +53,10 @@ def sentence(load: str, verdict: "Verdict") -> str:
 def table_of(group: "Group") -> "Table":
     """One row a policy: means over the runs, and the verdict.
 
-    `harmed` and `random` are requests in windows, in % of all requests: the policy's, and matched
-    random schedules'. `gain` is their difference in % of `random`, `ceil` the predictable ceiling
-    in the same; `oracle` is how much of the exact oracle's gain `gain` is; `rank` is the % of
-    random schedules that did better.
+    `K` is the budget; `harm` and `random` are requests in windows, in % of all requests: the
+    policy's, and matched random schedules'. `gain` is their difference in % of `random`, `ceil`
+    the predictable ceiling in the same; `oracle` is how much of the exact oracle's gain `gain`
+    is; `rank` is the % of random schedules that did better.
     """
     from rich.table import Table
 
@@ -74,7 +69,7 @@ def table_of(group: "Group") -> "Table":
         padding=(0, 1, 0, 0),
     )
     table.add_column("policy", no_wrap=True)
-    for name in ("merges", "harmed", "random", "gain", "ceil", "oracle", "rank", "p"):
+    for name in ("K", "harm", "random", "gain", "ceil", "oracle", "rank", "p"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     for verdict in group.verdicts:
@@ -127,9 +122,17 @@ def burden_lines(group: "Group") -> Iterator[str]:
 
     for kind, worst in (("sidecar", worst_sidecar), ("tenant", worst_tenant)):
         found = [(v.policy, worst(runs_of(v.policy, group.scored))) for v in group.verdicts]
-        told = [f"{policy} {_burden(bearer)}" for policy, bearer in found if bearer is not None]
-        if told:
-            yield f"worst {kind}'s share of harm over its share of requests: {', '.join(told)}"
+        known = [(policy, bearer) for policy, bearer in found if bearer is not None]
+        if known:
+            yield f"worst {kind}'s share of harm over its share of requests: {_worst(known)}"
+
+
+def _worst(known: "list[tuple[str, Bearer]]") -> str:
+    """Each policy's; the largest alone where all are close to what is due."""
+    policy, largest = max(known, key=lambda pair: pair[1].burden or 0.0)
+    if (largest.burden or 0.0) < EVEN_BURDEN:
+        return f"{_burden(largest)} at most, under {policy}"
+    return ", ".join(f"{policy} {_burden(bearer)}" for policy, bearer in known)
 
 
 def price_lines(group: "Group") -> Iterator[str]:
