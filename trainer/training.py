@@ -8,7 +8,7 @@ from slackwater.attach import MergeOrder
 from trainer.checkpoint import write_checkpoint
 from trainer.inner import InnerOptimizer
 from trainer.model import CharModel, ModelShape
-from trainer.outer import OuterState, flatten
+from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
 from trainer.text import Shard, windows
 
@@ -32,7 +32,7 @@ class Training:
         self._length = shape.context + 1
         self._shard = shard
         self._order = torch.Generator().manual_seed(settings.seed * 1_000 + rank + 1)
-        self.outer = OuterState(flatten(self._model))
+        self.outer = OuterState(*self._model.parameters())
         self.inner = InnerOptimizer(self._model)
         self.tokens_per_step = SEQUENCES * shape.context
         spread = torch.linspace(0, len(shard.held_out) - self._length, HELD_OUT_SEQUENCES)
@@ -57,8 +57,7 @@ class Training:
             "merge_id": order.merge_id,
             "step": order.step,
             "epoch": order.epoch + 1,
-            "global": self.outer.weights.detach(),
-            "outer_momentum": self.outer.momentum,
+            "outer": self.outer.state_dict(),
             "inner": self.inner.state(),
             "data_order": self._order.get_state(),
         }

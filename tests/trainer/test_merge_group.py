@@ -162,9 +162,10 @@ def test_a_merge_is_the_outer_step_along_the_mean(in_group: InGroup) -> None:
     first, second = in_group([role, role])
     assert first.outer.digest() == second.outer.digest()
     assert torch.equal(first.local, first.outer.weights)
-    reference = OuterState(torch.arange(100, dtype=torch.float32))
+    own = torch.arange(100, dtype=torch.float32)
+    reference = OuterState(own)
     for number in range(3):
-        reference.local += (moves(0, number) + moves(1, number)) / 2
+        own += (moves(0, number) + moves(1, number)) / 2
         reference.apply(reference.pseudo_gradient())
     torch.testing.assert_close(first.outer.weights, reference.weights)
 
