@@ -12,9 +12,10 @@ class MergeRefusedError(Exception):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank lays down for the others to see; all but `finite` must be equal.
+    """What a rank lays down for the others to see; all but `finite` and `tokens` must be equal.
 
-    `phase` tells the agreement to begin from the one that all have exchanged.
+    `phase` tells the agreement to begin from the one that all have exchanged. `kind` is what is
+    exchanged and how, `tokens` how many this learner has trained on since the last merge of it.
     """
 
     merge_id: str
@@ -22,10 +23,12 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     phase: str
     finite: bool = True
+    kind: str = ""
+    tokens: int = 0
 
     def mismatch(self, other: "Card") -> str | None:
         """The first field that differs, None when none does."""
-        for name in ("merge_id", "steps_since_merge", "epoch", "phase"):
+        for name in ("merge_id", "steps_since_merge", "epoch", "phase", "kind"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 return f"mismatch: {name} {mine} and {theirs}"
@@ -42,6 +45,9 @@ class Group(Protocol):
 
     def sum(self, vector: torch.Tensor) -> None:
         """Add up `vector` over all ranks, in place; raises `MergeRefusedError`."""
+
+    def gather(self, vector: torch.Tensor) -> list[torch.Tensor]:
+        """All ranks' vectors, of equal length, in the order of the cards; may raise the same."""
 
     def beat(self) -> None:
         """Say that this rank is alive; cheap enough for every step."""
@@ -64,6 +70,10 @@ class Solo:
 
     def sum(self, vector: torch.Tensor) -> None:
         """Nothing to add."""
+
+    def gather(self, vector: torch.Tensor) -> list[torch.Tensor]:
+        """Its own vector."""
+        return [vector]
 
     def beat(self) -> None:
         """Nobody listens."""

@@ -85,9 +85,18 @@ class GlooGroup:
 
     def sum(self, vector: torch.Tensor) -> None:
         """See `Group`. After a failure the ranks' connections are broken: no later sum works."""
+        self._exchange(lambda: self._gloo.allreduce([vector]))
+
+    def gather(self, vector: torch.Tensor) -> list[torch.Tensor]:
+        """See `Group`. Fails as `sum` does."""
+        found = [torch.empty_like(vector) for _ in range(self.size)]
+        self._exchange(lambda: self._gloo.allgather([found], [vector]))
+        return found
+
+    def _exchange(self, begin: Callable[[], dist.Work]) -> None:
         self._check_lost()
         try:
-            self._wait_for(self._gloo.allreduce([vector]))
+            self._wait_for(begin())
         except RuntimeError as error:
             reason = str(error).partition("\n")[0][:120]
             raise self._lose(f"peer_lost: in the exchange: {reason}") from error  # noqa: EM102

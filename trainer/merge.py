@@ -1,16 +1,25 @@
-"""One merge from order to report: agree, exchange, agree again, outer step, checkpoint."""
+"""One merge from order to report: agree, exchange, agree again, outer step, checkpoint.
+
+The exchange can run behind the next inner steps (Streaming DiLoCo, arXiv:2501.18512):
+
+    step t: agree, pseudo-gradient ─► exchange ───────────────► step t + delay: agree, outer step
+                                      └─ inner steps go on ─┘
+"""
 
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from slackwater.attach import Attachment, MergeOrder
+from trainer.behind import Behind
 from trainer.cards import Card, Group, MergeRefusedError
 from trainer.checkpoint import CheckpointError
+from trainer.exchange import Exchange
 from trainer.outer import OuterState, is_finite
-
-BYTES_PER_PARAMETER = 4
+from trainer.weighting import shares
 
 log = logging.getLogger("trainer.merge")
 
@@ -25,16 +34,37 @@ class MergeCounts:
     contributions_refused: int = 0
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """A merge that all have agreed to begin."""
+
+    order: MergeOrder
+    fragment: int
+    delta: torch.Tensor
+    shares: list[float]
+    own: int
+    finite: bool
+    refused: int
+    tokens: int
+    start: float
+    exchange_s: float = 0.0
+    bytes_exchanged: int = 0
+    behind: Behind | None = None
+    waited_s: float = 0.0
+
+
 class Merger:
     """Carries out merge orders.
 
     Args:
         attachment: where to report.
         group: the other learners.
-        outer: global and local weights.
+        outer: global and local weights; its fragments take turns, one a merge.
         heal: called when this learner's own contribution was refused, after its weights have
             become the global ones: its optimiser state is not to be trusted either.
-        save: writes the checkpoint and returns its bytes.
+        save: writes the checkpoint and returns its bytes; None when there is to be none.
+        exchange: how pseudo-gradients travel; as they are when not given.
+        keep: share of the local weights that stays, see `OuterState.apply`.
         speed: seconds of event time in one of wall time.
     """
 
@@ -45,7 +75,9 @@ class Merger:
         outer: OuterState,
         *,
         heal: Callable[[], None],
-        save: Callable[[MergeOrder], int],
+        save: Callable[[MergeOrder], int] | None = None,
+        exchange: Exchange | None = None,
+        keep: float = 0.0,
         speed: float = 1.0,
     ) -> None:
         self._attachment = attachment
@@ -53,8 +85,22 @@ class Merger:
         self._outer = outer
         self._heal = heal
         self._save = save
+        self._exchange = exchange or Exchange("none", outer.weights)
+        self._keep = keep
         self._speed = speed
+        self._current: _UnderWay | None = None
+        # What this learner has trained on since each fragment was last merged.
+        self.tokens = [0] * len(outer.spans)
         self.counts = MergeCounts()
+
+    @property
+    def under_way(self) -> MergeOrder | None:
+        """The order that `begin` has begun and `end` has not ended, None without one."""
+        return self._current.order if self._current else None
+
+    def trained(self, tokens: int) -> None:
+        """An inner step's tokens: they are what this learner weighs in the next merge."""
+        self.tokens = [before + tokens for before in self.tokens]
 
     def run(self, order: MergeOrder) -> bool:
         """Merge; False when the group refused, with the reason reported.
@@ -64,73 +110,159 @@ class Merger:
 
         Raises `CheckpointError` after the merge was reported, when it could not be saved.
         """
+        return self.begin(order) and self.end()
+
+    def begin(self, order: MergeOrder, *, behind: bool = False) -> bool:
+        """Agree, and exchange now or `behind` the caller's back; False when the group refused."""
         try:
-            self._merge(order)
+            current = self._agree_to_begin(order)
+            self._current = current
+            self._attachment.started(order)
+            current.start = time.monotonic()
+            if behind:
+                current.behind = Behind(lambda: self._send(current))
+                self._attachment.overlapped(order)
+            else:
+                self._send(current)
         except MergeRefusedError as refusal:
-            self._attachment.skipped(order, str(refusal))
+            self._skip(order, refusal)
             return False
         return True
 
-    def _merge(self, order: MergeOrder) -> None:
-        delta = self._outer.pseudo_gradient()
+    def end(self) -> bool:
+        """Wait for the exchange, agree that all have it, step and report; False when refused."""
+        current = self._current
+        if current is None:
+            return False
+        order = current.order
+        try:
+            if current.behind is not None:
+                waiting = time.monotonic()
+                current.behind.wait()
+                current.waited_s = time.monotonic() - waiting
+            # A peer may have died in the exchange after this learner was through it: then the
+            # others have no mean. Only when all have it may any take the step.
+            self._group.agree(self._card(order, "exchanged", current.fragment), lambda: None)
+        except MergeRefusedError as refusal:
+            self._skip(order, refusal)
+            return False
+        self._apply(current)
+        self._report(current, self._note(current))
+        return True
+
+    def _agree_to_begin(self, order: MergeOrder) -> _UnderWay:
+        fragment = order.epoch % len(self._outer.spans)
+        delta = self._outer.pseudo_gradient(fragment)
         finite = is_finite(delta)
-        cards = self._group.agree(self._card(order, "begin", finite=finite), self._cancelled(order))
-        contributing = sum(card.finite for card in cards)
-        if not contributing:
+        tokens = self.tokens[fragment]
+        mine = self._card(order, "begin", fragment, finite=finite, tokens=tokens)
+        cards = self._group.agree(mine, self._cancelled(order))
+        refused = sum(not card.finite for card in cards)
+        if refused == len(cards):
             # Weights that are not finite never become so again by training: go back to the last
             # that the group shared, or every later merge would be refused as well.
             self._outer.restore()
             self._heal()
             msg = "not_finite: no learner has a finite pseudo-gradient"
             raise MergeRefusedError(msg)
-        self._attachment.started(order)
-        start = time.monotonic()
-        if not finite:
-            delta.zero_()
-        self._group.sum(delta)
-        delta /= contributing
-        exchange_s = time.monotonic() - start
-        # A peer may have died in the exchange after this learner was through it: then the others
-        # have no sum. Only when all have it may any take the step.
-        self._group.agree(self._card(order, "exchanged"), lambda: None)
-        self._outer.apply(delta)
-        note = self._refused(order, finite, len(cards) - contributing)
-        self._report(order, start, exchange_s, note)
+        # Equal cards have equal shares, so it does not matter which of them is found.
+        return _UnderWay(
+            order=order,
+            fragment=fragment,
+            delta=delta,
+            shares=shares(cards),
+            own=cards.index(mine),
+            finite=finite,
+            refused=refused,
+            tokens=tokens,
+            start=time.monotonic(),
+        )
 
-    def _report(self, order: MergeOrder, start: float, exchange_s: float, note: str | None) -> None:
-        digest = self._outer.digest()
+    def _send(self, current: _UnderWay) -> None:
+        start = time.monotonic()
+        current.bytes_exchanged = self._exchange.mean(
+            current.delta,
+            self._outer.spans[current.fragment],
+            current.shares,
+            current.own,
+            self._group,
+        )
+        current.exchange_s = time.monotonic() - start
+
+    def _apply(self, current: _UnderWay) -> None:
+        keep = self._keep if current.finite else 0.0
+        self._outer.apply(current.delta, current.fragment, keep=keep)
+        self._exchange.commit()
+        self._current = None
+        self.tokens[current.fragment] -= current.tokens
+        if not current.finite:
+            # The other fragments of these weights are no better.
+            self._outer.restore()
+            self._heal()
+            self.counts.contributions_refused += 1
+
+    def _note(self, current: _UnderWay) -> str | None:
+        """What a reader of the log must know about this merge, None for an ordinary one."""
+        notes = []
+        if current.refused:
+            what = "%s: %d contributions are not finite; left out"
+            log.warning(what, current.order.merge_id, current.refused)
+            notes.append(f"{current.refused} contributions not finite, left out")
+        if len(self._outer.spans) > 1:
+            notes.append(f"fragment {current.fragment + 1} of {len(self._outer.spans)}")
+        if current.behind is not None:
+            notes.append(f"exchanged behind inner steps, waited {current.waited_s:.3f} s for it")
+        return "; ".join(notes) or None
+
+    def _skip(self, order: MergeOrder, refusal: MergeRefusedError) -> None:
+        self._current = None
+        self._attachment.skipped(order, str(refusal))
+
+    def _report(self, current: _UnderWay, note: str | None) -> None:
+        order, digest = current.order, self._outer.digest()
         save_start = time.monotonic()
         failure: CheckpointError | None = None
         size: int | None = None
+        # A checkpoint counts this merge as done.
+        self._count(order, current.bytes_exchanged)
         try:
-            size = self._save(order)
+            size = self._save(order) if self._save else None
         except CheckpointError as error:
             failure, note = error, "no checkpoint: it could not be written"
         end = time.monotonic()
-        size_exchanged = BYTES_PER_PARAMETER * self._outer.parameters
-        self._count(order, size_exchanged)
         self._attachment.finished(
             order,
-            seconds=(end - start) * self._speed,
-            bytes_exchanged=size_exchanged,
-            exchange_s=exchange_s * self._speed,
-            checkpoint_s=(end - save_start) * self._speed,
+            seconds=(end - current.start) * self._speed,
+            bytes_exchanged=current.bytes_exchanged,
+            exchange_s=current.exchange_s * self._speed,
+            checkpoint_s=(end - save_start) * self._speed if self._save else None,
             checkpoint_bytes=size,
             parameters=self._outer.parameters,
             digest=digest,
             note=note,
         )
-        log.info("%s at step %d: %.3f s, %s", order.merge_id, order.step, end - start, order.reason)
+        took = end - current.start
+        log.info("%s at step %d: %.3f s, %s", order.merge_id, order.step, took, order.reason)
         if failure is not None:
             raise failure
 
-    def _card(self, order: MergeOrder, phase: str, *, finite: bool = True) -> Card:
+    def _card(
+        self,
+        order: MergeOrder,
+        phase: str,
+        fragment: int,
+        *,
+        finite: bool = True,
+        tokens: int = 0,
+    ) -> Card:
         return Card(
             merge_id=order.merge_id,
             steps_since_merge=order.steps_since_merge,
             epoch=order.epoch,
             phase=phase,
             finite=finite,
+            kind=f"{self._exchange.compression} {fragment + 1}/{len(self._outer.spans)}",
+            tokens=tokens,
         )
 
     def _cancelled(self, order: MergeOrder) -> Callable[[], str | None]:
@@ -139,15 +271,6 @@ class Merger:
             return f"peer_skipped: {withdrawn}" if withdrawn else None
 
         return reason
-
-    def _refused(self, order: MergeOrder, finite: bool, refused: int) -> str | None:
-        if not refused:
-            return None
-        log.warning("%s: %d contributions are not finite; left out", order.merge_id, refused)
-        if not finite:
-            self.counts.contributions_refused += 1
-            self._heal()
-        return f"{refused} contributions not finite, left out"
 
     def _count(self, order: MergeOrder, size_bytes: int) -> None:
         self.counts.bytes_exchanged += size_bytes

@@ -87,6 +87,7 @@ class Attachment:
         queue_events: steps kept while the broker is away; beyond it the oldest are dropped.
 
     Attributes:
+        corridor: as given.
         errors: faults inside this object; 0 unless it has a bug.
     """
 
@@ -106,6 +107,7 @@ class Attachment:
             msg = f"{learner} is not among the participants {', '.join(participants)}; add it"
             raise InputError(msg)
         self._learner = learner
+        self.corridor = corridor
         self._run_id, self._group = settings.run_id, settings.group
         self._clock = clock
         self._commit_timeout_s = commit_timeout_s
@@ -119,6 +121,7 @@ class Attachment:
         self._participants = frozenset(participants)
         self._pace = Pace()
         self._tokens_since_merge = 0
+        self._tokens_at_order = 0
         self._commanded = False
         self._told: set[str] = set()
         self.errors = 0
@@ -195,6 +198,7 @@ class Attachment:
                 self._pace.resume(step, self._clock.now_us())
             else:
                 self._pace.pause()
+                self._tokens_at_order = self._tokens_since_merge
                 self._say_uncommanded(order)
             return order
 
@@ -205,6 +209,17 @@ class Attachment:
             self._outbox.put(
                 MERGES, Started(**self._about(order.merge_id, order.step, order.reason))
             )
+
+    @never_raises
+    def overlapped(self, order: MergeOrder) -> None:
+        """The merge that has `started` goes on behind the next steps.
+
+        No other order comes before its `finished` or `skipped`, which is also when the next
+        command can be promised to; until then commands are refused as `merging`.
+        """
+        with self._changed:
+            self._protocol.overlapped()
+            self._pace.resume(order.step, self._clock.now_us())
 
     @never_raises
     def finished(  # noqa: PLR0913
@@ -227,8 +242,8 @@ class Attachment:
         reason = f"{order.reason}; {note}" if note else order.reason
         with self._changed:
             self._protocol.finished(order)
-            self._pace.resume(order.step, self._clock.now_us())
-            self._tokens_since_merge = 0
+            self._pace.resume(self._protocol.step, self._clock.now_us())
+            self._tokens_since_merge -= self._tokens_at_order
             self._outbox.put(
                 MERGES,
                 Finished(
@@ -248,7 +263,7 @@ class Attachment:
         """The merge was not done; the first word of `reason`, up to a colon, is what is counted."""
         with self._changed:
             self._protocol.skipped(order, reason)
-            self._pace.resume(order.step, self._clock.now_us())
+            self._pace.resume(self._protocol.step, self._clock.now_us())
 
     def withdrawn(self, order: MergeOrder) -> str | None:
         """Why a peer has said that it will not come after all, None while all stand by it."""

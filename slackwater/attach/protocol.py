@@ -68,6 +68,7 @@ class Protocol:
         self.paused = False
         self._pending: MergeCommand | None = None
         self._order: MergeOrder | None = None
+        self._behind = False
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._promises: OrderedDict[tuple[str, int], set[str]] = OrderedDict()
         self._withdrawals: OrderedDict[str, str] = OrderedDict()
@@ -107,6 +108,8 @@ class Protocol:
         """
         self.step = step
         if self._order is not None:
+            if self._behind:
+                return None
             self.skipped(self._order, "abandoned: the trainer reported neither end nor skip")
         pending = self._pending
         if pending is not None and step >= pending.at_step:
@@ -123,6 +126,10 @@ class Protocol:
         if step >= self.forced_step:
             return self._give(f"hmax-{self.forced_step}", H_MAX)
         return None
+
+    def overlapped(self) -> None:
+        """The merge under way goes on behind the next steps: no other is ordered before its end."""
+        self._behind = True
 
     def finished(self, order: MergeOrder) -> None:
         """The merge is done: gaps count from its step now."""
@@ -183,6 +190,7 @@ class Protocol:
         self._pending = None
         since = self.step - self.last_merge_step
         names = tuple(sorted(self._participants))
+        self._behind = False
         self._order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names)
         return self._order
 

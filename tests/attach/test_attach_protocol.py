@@ -280,3 +280,19 @@ def test_gaps_stay_in_the_corridor_whatever_is_commanded(
 def test_gaps_that_are_no_corridor_are_refused(gaps: tuple[int, int]) -> None:
     with pytest.raises(InputError, match="no corridor"):
         Corridor(*gaps)
+
+
+def test_a_merge_behind_the_steps_holds_off_others_until_it_has_ended() -> None:
+    learner = Learner()
+    (order,) = learner.steps_to(20)
+    learner.overlapped()
+    assert learner.steps_to(45) == []
+    learner.told("m1", 48)
+    assert learner.last_reason == "merging"
+    learner.finished(order)
+    # The gap counts from where the merge was ordered: H_max has passed by 5 steps.
+    (forced,) = learner.steps_to(46)
+    assert forced.step == 46
+    assert learner.said[-1][3].startswith("merging")
+    learner.at_step(47, NOW_US)
+    assert learner.last_reason == "abandoned"

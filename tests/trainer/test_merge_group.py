@@ -9,9 +9,11 @@ import torch
 
 from slackwater.attach import Attachment, Corridor, MergeOrder
 from slackwater.clock import RunClock
+from slackwater.events import Finished
 from slackwater.settings import RunSettings
 from trainer.cards import Card, MergeRefusedError, Solo
 from trainer.checkpoint import CheckpointError
+from trainer.exchange import Exchange
 from trainer.group import GlooGroup
 from trainer.merge import Merger
 from trainer.outer import OuterState
@@ -120,15 +122,29 @@ def test_a_sum_without_the_peer_fails_in_time_and_is_not_tried_again(in_group: I
 class Learner:
     """Everything a merge needs, with weights that a test moves by hand."""
 
-    def __init__(self, group: Any, name: str = "learner-0", *, fails: bool = False) -> None:
+    def __init__(
+        self,
+        group: Any,
+        name: str = "learner-0",
+        *,
+        fails: bool = False,
+        compression: Any = "none",
+        fragments: int = 1,
+    ) -> None:
         settings = RunSettings(bootstrap="127.0.0.1:9")
         self.attachment = Attachment(settings, name, [name], Corridor(1, 10), RunClock.real())
         self.local = torch.arange(100, dtype=torch.float32)
-        self.outer = OuterState(self.local)
+        self.outer = OuterState(self.local, fragments=fragments)
         self.healed = 0
         self.fails = fails
         self.merger = Merger(
-            self.attachment, group, self.outer, heal=self.heal, save=self.save, speed=20.0
+            self.attachment,
+            group,
+            self.outer,
+            heal=self.heal,
+            save=self.save,
+            exchange=Exchange(compression, self.outer.weights),
+            speed=20.0,
         )
 
     def heal(self) -> None:
@@ -230,3 +246,105 @@ def test_a_checkpoint_that_fails_is_said_in_the_report_and_ends_the_run() -> Non
     finished = learner.reports()[-1]
     assert finished.checkpoint_bytes is None
     assert finished.reason == "score; no checkpoint: it could not be written"
+
+
+def test_a_learner_with_three_times_the_tokens_counts_three_times(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        learner.merger.trained((300, 100)[group._rank])
+        learner.merge(0, moves(group._rank, 0))
+        assert learner.merger.tokens == [0]
+        return learner
+
+    first, second = in_group([role, role])
+    assert first.outer.digest() == second.outer.digest()
+    own = torch.arange(100, dtype=torch.float32)
+    reference = OuterState(own)
+    own += 0.75 * moves(0, 0) + 0.25 * moves(1, 0)
+    reference.apply(reference.pseudo_gradient())
+    torch.testing.assert_close(first.outer.weights, reference.weights)
+
+
+def test_learners_that_send_different_things_refuse_together(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> list[Any]:
+        learner = Learner(group, compression=("none", "int8")[group._rank])
+        assert not learner.merge(0, moves(0, 0))
+        return learner.reports()
+
+    for (skipped,) in in_group([role, role]):
+        assert skipped.reason == "mismatch: kind none 1/1 and int8 1/1"
+
+
+def test_fragments_take_turns_and_the_report_says_which(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Learner:
+        learner = Learner(group, fragments=2, compression="int8")
+        learner.merger.trained(100)
+        for number in range(2):
+            learner.merge(number, moves(group._rank, number))
+        return learner
+
+    first, second = in_group([role, role])
+    assert first.outer.digest() == second.outer.digest()
+    assert torch.equal(first.local[50:], first.outer.weights[50:])
+    assert torch.equal(first.local[:50], first.outer.weights[:50] + moves(0, 1)[:50])
+    assert first.merger.tokens == [0, 0]
+    finished = [event for event in first.reports() if isinstance(event, Finished)]
+    assert [event.reason for event in finished] == [
+        "score; fragment 1 of 2",
+        "score; fragment 2 of 2",
+    ]
+    assert [event.bytes_exchanged for event in finished] == [50 + 4] * 2
+
+
+def test_an_exchange_behind_the_steps_is_of_the_weights_when_it_began(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        learner.local += moves(group._rank, 0)
+        learner.merger.trained(10)
+        order = MergeOrder("m0", 10, 10, 0, "score", ("x",))
+        assert learner.merger.begin(order, behind=True)
+        assert learner.merger.under_way == order
+        learner.local += 100.0
+        learner.merger.trained(4)
+        assert learner.merger.end()
+        assert learner.merger.under_way is None
+        assert learner.merger.tokens == [4]
+        return learner
+
+    def plain(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        learner.merge(0, moves(group._rank, 0))
+        return learner
+
+    behind, reference = in_group([role, role]), in_group([plain, plain])
+    for one, other in zip(behind, reference, strict=True):
+        assert one.outer.digest() == other.outer.digest()
+        assert torch.equal(one.local, other.local)
+        assert "exchanged behind inner steps, waited 0." in one.reports()[-1].reason
+
+
+def test_a_peer_lost_behind_the_steps_leaves_everything_as_it_was(in_group: InGroup) -> None:
+    gone = threading.Event()
+
+    def stays(group: GlooGroup) -> Learner:
+        learner = Learner(group)
+        order = MergeOrder("m0", 10, 10, 0, "score", ("x",))
+        assert learner.merger.begin(order, behind=True)
+        learner.local += 1.0
+        assert not learner.merger.end()
+        gone.set()
+        return learner
+
+    def goes(group: GlooGroup) -> None:
+        group.agree(card_of(Learner(group), "m0"), lambda: None)
+        gone.wait()
+
+    stayed = in_group([stays, goes], timeout_s=1.0)[0]
+    assert torch.equal(stayed.local, torch.arange(100, dtype=torch.float32) + 1.0)
+    assert torch.equal(stayed.outer.weights, torch.arange(100, dtype=torch.float32))
+    assert stayed.reports()[-1].reason.startswith("peer_lost")
+
+
+def card_of(learner: Learner, merge_id: str) -> Card:
+    order = MergeOrder(merge_id, 10, 10, 0, "score", ("x",))
+    return learner.merger._card(order, "begin", 0)

@@ -1,0 +1,43 @@
+"""Shares of the learners in the mean."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.cards import Card
+from trainer.weighting import shares
+
+
+def card(tokens: int, epoch: int = 5, *, finite: bool = True) -> Card:
+    return Card(
+        merge_id="m", steps_since_merge=1, epoch=epoch, phase="begin", tokens=tokens, finite=finite
+    )
+
+
+def test_equal_tokens_are_the_plain_mean_and_so_are_none() -> None:
+    for tokens in (0, 1, 12_345):
+        assert shares([card(tokens)] * 3) == [1 / 3] * 3
+
+
+def test_who_trained_on_more_tokens_counts_for_more() -> None:
+    assert shares([card(300), card(100)]) == [0.75, 0.25]
+    assert shares([card(300), card(0)]) == [1.0, 0.0]
+
+
+def test_each_merge_missed_halves_the_share() -> None:
+    assert shares([card(100, 5), card(100, 4)]) == [2 / 3, 1 / 3]
+    assert shares([card(100, 5), card(100, 3)], half_life_merges=2.0) == [2 / 3, 1 / 3]
+
+
+def test_what_is_not_finite_has_no_share_nor_say_in_who_counts_tokens() -> None:
+    assert shares([card(0), card(7, finite=False), card(0)]) == [0.5, 0.0, 0.5]
+    assert shares([card(1, finite=False)]) == [0.0]
+
+
+cards = st.builds(card, st.integers(0, 10**9), st.integers(0, 9), finite=st.booleans())
+
+
+@given(st.lists(cards, min_size=1, max_size=8))
+def test_shares_sum_to_1_when_anybody_contributes(found: list[Card]) -> None:
+    total = sum(shares(found))
+    assert total == pytest.approx(1.0 if any(one.finite for one in found) else 0.0)
