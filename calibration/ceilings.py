@@ -52,12 +52,11 @@ def _split(
     rng: np.random.Generator,
 ) -> list[tuple[Grid, Grid]]:
     arrival_s, length_s = _present(requests, first_cell, protocol, model)
-    run = protocol.corridor
 
     def build(mask: npt.NDArray[np.bool_]) -> Grid:
         half = requests_of(arrival_s[mask], protocol.run_s, e2e_s=length_s[mask])
         costs = start_costs(half, protocol.window_s, protocol.cell_s, model.counting)
-        return Grid.from_costs(costs, run.window_cells, run.min_gap_cells, run.max_gap_cells)
+        return Grid.in_corridor(protocol.corridor, costs)
 
     halves = request_halves(build, len(arrival_s))
     return [halves(rng) for _ in range(SPLITS)]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from calibration.gate import LOW_SHARE
 from calibration.placement import Grid
 from calibration.protocol import Protocol
 
-LOW_SHARE = 0.05
 ROUNDING = 1e-9
 
 

@@ -7,15 +7,13 @@ import numpy as np
 from calibration.equivalence import ArmLoad, LoadMatch, load_match
 from calibration.experiment import CONTROL, Scored
 from calibration.figures import ServedLoad
-from calibration.gate import RunFigures, mean_envelope
-from calibration.phase import PhaseLock, phase_lock
+from calibration.gate import RunFigures, mean_p05
+from calibration.phase import MIN_CELLS, PhaseLock, phase_lock
 from calibration.profile import Effect
 from calibration.results import Run
-from calibration.verdict import Verdict, judge
+from calibration.verdict import Verdict, claim_first, judge
 
 FIXED = "fixed_h"
-LOW_SHARE = 0.05
-MIN_PHASE_CELLS = 32
 
 
 def verdicts(
@@ -38,18 +36,14 @@ def verdicts(
         least_gain: share of the matched random mean below which a gain is worth no claim.
     """
     evidence = {run.policy: _figures(run.policy, scored) for run in scored[0].runs}
-    p05_pp = {policy: _mean_p05(policy, scored) for policy in evidence}
+    p05_pp = {policy: mean_p05([one.random_pp[policy] for one in scored]) for policy in evidence}
     phases = _phases(scored, cell_s)
     loads = {policy: _load(scored, policy, rng) for policy in evidence}
 
     def judged(named: Mapping[str, Sequence[RunFigures]]) -> list[Verdict]:
         return judge(named, loads, phases, effect, least_gain=least_gain, p05_pp=p05_pp, rng=rng)
 
-    found = judged(evidence)
-    if claim is None:
-        return found
-    alone = judged({claim: evidence[claim]})
-    return alone + [verdict for verdict in found if verdict.policy != claim]
+    return claim_first(judged, evidence, claim)
 
 
 def _figures(policy: str, scored: Sequence[Scored]) -> list[RunFigures]:
@@ -57,7 +51,12 @@ def _figures(policy: str, scored: Sequence[Scored]) -> list[RunFigures]:
 
 
 def _figure(runs: Mapping[str, Run], policy: str) -> RunFigures:
-    run, fixed = runs[policy], runs.get(FIXED)
+    fixed = runs.get(FIXED)
+    return gate_figures(runs[policy], fixed.cost if fixed else None)
+
+
+def gate_figures(run: Run, fixed_cost: float | None = None) -> RunFigures:
+    """A run's figures as the gate takes them: costs in percentage points of its requests."""
     pp = 100 / run.requests
     return RunFigures(
         run=run.run,
@@ -65,13 +64,9 @@ def _figure(runs: Mapping[str, Run], policy: str) -> RunFigures:
         policy_pp=pp * run.cost,
         random_mean_pp=pp * run.random_mean,
         random_p05_pp=pp * run.random_p05,
-        fixed_pp=pp * fixed.cost if fixed else None,
+        fixed_pp=None if fixed_cost is None else pp * fixed_cost,
         oracle_pp=pp * run.oracle_exact,
     )
-
-
-def _mean_p05(policy: str, scored: Sequence[Scored]) -> float:
-    return float(np.quantile(mean_envelope([one.random_pp[policy] for one in scored]), LOW_SHARE))
 
 
 def _load(scored: Sequence[Scored], policy: str, rng: np.random.Generator) -> LoadMatch:
@@ -89,4 +84,4 @@ def _arm(runs: Sequence[ServedLoad]) -> ArmLoad:
 
 def _phases(scored: Sequence[Scored], cell_s: float) -> PhaseLock | None:
     counts = np.stack([one.counts for one in scored])
-    return phase_lock(counts, cell_s) if counts.shape[1] >= MIN_PHASE_CELLS else None
+    return phase_lock(counts, cell_s) if counts.shape[1] >= MIN_CELLS else None

@@ -79,7 +79,7 @@ def evaluate(
         own = [with_seed(entrant, source.seed) for entrant in entrants]
         placed = simulate(source.requests, segments, own, cell_s=protocol.cell_s)
         for index, (merges, cost) in enumerate(zip(placed, costs, strict=True)):
-            grid = _grid(cost, protocol)
+            grid = Grid.in_corridor(protocol.corridor, cost)
             load = _stretch(source, index, grid, protocol, leads_s[index])
             envelopes = Envelopes(grid, protocol, number)
             ceilings = Ceilings(source.requests, source.first_cells[index], protocol, number)
@@ -109,11 +109,6 @@ def _stretch(source: Source, index: int, grid: Grid, protocol: Protocol, lead_s:
 def with_seed(entrant: Entrant, seed: int) -> Entrant:
     """The same policy with another seed for its coins."""
     return replace(entrant, settings=msgspec.structs.replace(entrant.settings, seed=seed))
-
-
-def _grid(costs: Ints, protocol: Protocol) -> Grid:
-    run = protocol.corridor
-    return Grid.from_costs(costs, run.window_cells, run.min_gap_cells, run.max_gap_cells)
 
 
 def _score(

@@ -74,13 +74,22 @@ def worst_of(bearers: Iterable[Bearer]) -> Bearer | None:
 
     None when nobody was harmed, or there is nobody.
     """
+    whole = _together((b.name, b.requests, b.harmed) for b in bearers)
+    return next((b for b in whole.bearers() if b.name == whole.worst), None)
+
+
+def together(parts: Iterable[tuple[str, int, int]]) -> tuple[Bearer, ...]:
+    """Name, requests and harmed of each part to shares, those of one name put together."""
+    return _together(parts).bearers()
+
+
+def _together(parts: Iterable[tuple[str, int, int]]) -> Fairness:
     requests: dict[str, int] = {}
     harmed: dict[str, int] = {}
-    for bearer in bearers:
-        requests[bearer.name] = requests.get(bearer.name, 0) + bearer.requests
-        harmed[bearer.name] = harmed.get(bearer.name, 0) + bearer.harmed
-    whole = Fairness(_shares(requests, harmed), None)
-    return next((b for b in whole.bearers() if b.name == whole.worst), None)
+    for name, sent, hit in parts:
+        requests[name] = requests.get(name, 0) + sent
+        harmed[name] = harmed.get(name, 0) + hit
+    return Fairness(_shares(requests, harmed), None)
 
 
 def fairness(harmed: NDArray[np.bool_], labels: NDArray[np.generic]) -> Fairness:

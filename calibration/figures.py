@@ -120,9 +120,7 @@ def _degradation(grid: Grid, forecasts: dict[int, float], budget: int) -> Degrad
     """What errors as large as the recorded ones can cost; other windows are taken as known."""
     looked = grid.costs_per_start.astype(np.float64)
     looked[list(forecasts)] = list(forecasts.values())
-    run = grid.corridor
-    gaps = (run.window_cells, run.min_gap_cells, run.max_gap_cells)
-    return degradation(grid, Grid.from_costs(looked, *gaps), budget)
+    return degradation(grid, Grid.in_corridor(grid.corridor, looked), budget)
 
 
 def _fairness(

@@ -17,6 +17,8 @@ from calibration.profile import MIN_MERGES, Effect
 from slackwater.errors import InputError
 
 ALPHA = 0.05
+LOW_SHARE = 0.05
+"""The share of random schedules that a claimed policy must be better than all but."""
 MIN_RUNS = MIN_PHASES
 """A two-sided sign-flip test of n runs has p >= 2^(1 - n): 5 runs cannot reach 5%."""
 
@@ -181,6 +183,11 @@ def pooled_p05(runs: Sequence[RunFigures]) -> float:
     mean = float(np.mean([run.random_mean_pp for run in runs]))
     below = math.hypot(*(run.random_mean_pp - run.random_p05_pp for run in runs))
     return mean - below / len(runs)
+
+
+def mean_p05(draws_pp: Sequence[ArrayLike]) -> float:
+    """5th percentile of the mean over the runs of random schedules' costs [draws] in each."""
+    return float(np.quantile(mean_envelope(draws_pp), LOW_SHARE))
 
 
 def mean_envelope(draws_pp: Sequence[ArrayLike]) -> NDArray[np.float64]:

@@ -18,6 +18,8 @@ MIN_PHASES = 6
 """Fewer distinct phases than this cannot carry a two-sided claim at 5%."""
 LOCKED = 0.9
 """Phases whose mean vector is longer than this are one phase (a spread of 0.07 turns)."""
+MIN_CELLS = 32
+"""In shorter runs no period can be found."""
 PEAK_P = 0.001
 NEIGHBOURS = 12
 
@@ -49,8 +51,11 @@ def phase_lock(counts: ArrayLike, cell_s: float) -> PhaseLock:
     `InputError` for runs of under 32 cells.
     """
     table = np.asarray(counts, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] < 32:
-        msg = f"counts of shape {table.shape}; runs of 32 cells or more are needed to find a period"
+    if table.ndim != 2 or table.shape[1] < MIN_CELLS:
+        msg = (
+            f"counts of shape {table.shape}; runs of {MIN_CELLS} cells or more are needed to find "
+            "a period"
+        )
         raise InputError(msg)
     spectrum = np.fft.rfft(table - table.mean(axis=1, keepdims=True), axis=1)[:, 1:]
     peak = dominant(np.mean(np.abs(spectrum) ** 2, axis=0), len(table))

@@ -4,8 +4,9 @@ The noise is the trace's own: runs are drawn with replacement from the pilot's d
 to the gain asked for, and put through the gate's sign-flip test.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +40,7 @@ class Plan:
     total_s: float | None
 
 
-def plan(
+def plan(  # noqa: PLR0913
     differences_pp: ArrayLike,
     run_s: float,
     gain_pp: float,
@@ -47,6 +48,7 @@ def plan(
     *,
     multiples: Sequence[int] = (1, 2, 4),
     power: float = 0.8,
+    least_pp: float = 0.0,
     max_runs: int = 64,
     experiments: int = 2000,
 ) -> list[Plan]:
@@ -61,6 +63,7 @@ def plan(
         multiples: lengths to try. A longer run averages that many pilot runs, taken as
             independent; where the load drifts slowly, plan from a pilot of that length instead.
         power: share of experiments that should show it.
+        least_pp: the least gain worth a claim: an experiment that sees less shows nothing.
         max_runs: where to stop.
         experiments: simulated for each number of runs.
 
@@ -69,8 +72,14 @@ def plan(
     pilot = np.asarray(differences_pp, dtype=np.float64)
     _check(pilot, gain_pp, power, max_runs)
     noise = _noise(pilot)
+
+    def power_of(runs: int, multiple: int) -> float:
+        drawn = rng.choice(noise, size=(experiments, runs, multiple)).mean(axis=2)
+        return shown(drawn + gain_pp, rng, least_pp)
+
     return [
-        _fewest(noise, gain_pp, m, run_s * m, power, max_runs, experiments, rng) for m in multiples
+        _fewest(partial(power_of, multiple=m), run_s * m, power, max_runs, experiments)
+        for m in multiples
     ]
 
 
@@ -81,6 +90,7 @@ def detectable(
     *,
     multiple: int = 1,
     power: float = 0.8,
+    least_pp: float = 0.0,
     experiments: int = 2000,
 ) -> float | None:
     """The least gain, percentage points, that so many runs show with that power.
@@ -91,6 +101,7 @@ def detectable(
         rng: seeded generator.
         multiple: pilot runs that each of them is as long as.
         power: share of experiments that should show it.
+        least_pp: the least gain worth a claim.
         experiments: simulated; the same noise for every gain tried.
 
     Raises `InputError` for under 6 pilot runs, or a power out of range.
@@ -104,10 +115,10 @@ def detectable(
     seed = int(rng.integers(2**32))
 
     def reached(gain_pp: float) -> bool:
-        return shown(drawn + gain_pp, np.random.default_rng(seed)) >= power
+        return shown(drawn + gain_pp, np.random.default_rng(seed), least_pp) >= power
 
     # Beyond the largest noise every difference is positive, and all runs agree.
-    low, high = 0.0, 2 * float(np.abs(noise).max()) + TINY_PP
+    low, high = 0.0, max(least_pp, 0.0) + 2 * float(np.abs(noise).max()) + TINY_PP
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)
@@ -120,21 +131,9 @@ def _noise(pilot: Floats) -> Floats:
 
 
 def _fewest(
-    noise: Floats,
-    gain_pp: float,
-    multiple: int,
-    run_s: float,
-    power: float,
-    max_runs: int,
-    experiments: int,
-    rng: np.random.Generator,
+    at: Callable[[int], float], run_s: float, power: float, max_runs: int, experiments: int
 ) -> Plan:
     """Double until it is enough, then halve the interval: power grows with the runs."""
-
-    def at(n: int) -> float:
-        drawn = rng.choice(noise, size=(experiments, n, multiple)).mean(axis=2)
-        return shown(drawn + gain_pp, rng)
-
     low, high, reached = MIN_RUNS - 1, MIN_RUNS, at(MIN_RUNS)
     while reached < power and high < max_runs:
         low, high = high, min(2 * high, max_runs)
@@ -148,13 +147,17 @@ def _fewest(
     return Plan(run_s, high if enough else None, reached, error, high * run_s if enough else None)
 
 
-def shown(differences: Floats, rng: np.random.Generator) -> float:
-    """Share of experiments [experiments, runs] with a positive mean and two-sided p at most 5%."""
+def shown(differences: Floats, rng: np.random.Generator, least_pp: float = 0.0) -> float:
+    """Share of experiments [experiments, runs] that the gate's sign-flip test and least gain pass.
+
+    Two-sided p at most 5%, a positive mean, and one of at least `least_pp`.
+    """
     signs = _signs(differences.shape[1], rng)
     observed = differences.sum(axis=1)
     slack = 1e-12 * np.abs(differences).sum(axis=1)
     extreme = np.abs(differences @ signs.T) >= (np.abs(observed) - slack)[:, None]
-    return float(np.mean((extreme.mean(axis=1) <= ALPHA) & (observed > 0)))
+    worth = (observed > 0) & (differences.mean(axis=1) >= least_pp)
+    return float(np.mean((extreme.mean(axis=1) <= ALPHA) & worth))
 
 
 def _signs(n: int, rng: np.random.Generator) -> Floats:

@@ -117,8 +117,7 @@ class Trial:
     def _control(self, corridor: Corridor, budget: int) -> tuple[Floats, Starts]:
         """Excess of matched random schedules, and the starts of least overlap."""
         if (corridor, budget) not in self._controls:
-            gaps = (corridor.window_cells, corridor.min_gap_cells, corridor.max_gap_cells)
-            grid = Grid.from_costs(self._costs, *gaps)
+            grid = Grid.in_corridor(corridor, self._costs)
             rng = np.random.default_rng([self._protocol.seed, self._load.seed, budget])
             drawn = grid.draw(budget, self._protocol.draws, rng)
             made = self._excesses_pp(drawn), grid.optimum(budget)[1]

@@ -1,8 +1,8 @@
 """The verdict: what may be claimed of each policy named, from the steps of the gate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from slackwater.errors import InputError
 Name = Literal["no effect", "load not matched", "budget only", "no claim", "placement gain"]
 Tier = Literal["none", "serving model", "measured sidecar"]
 Floats = NDArray[np.float64]
+Evidence = TypeVar("Evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,19 @@ def judge(
         )
         found.append(_verdict(policy, runs, random[policy], steps, len(evidence), rng))
     return found
+
+
+def claim_first(
+    judged: Callable[[Mapping[str, Evidence]], list[Verdict]],
+    evidence: Mapping[str, Evidence],
+    claim: str | None,
+) -> list[Verdict]:
+    """The policy named beforehand judged by itself; after it the others, corrected for all."""
+    found = judged(evidence)
+    if claim is None or len(evidence) == 1:
+        return found
+    alone = judged({claim: evidence[claim]})
+    return alone + [verdict for verdict in found if verdict.policy != claim]
 
 
 def _verdict(

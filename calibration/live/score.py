@@ -112,9 +112,9 @@ def _requests(
 
 
 def _grid(requests: Requests, protocol: Protocol) -> Grid:
-    run, counting = protocol.corridor, protocol.model.counting  # type: ignore[attr-defined]
+    counting = protocol.model.counting  # type: ignore[attr-defined]
     costs = start_costs(requests, protocol.window_s, protocol.cell_s, counting)
-    return Grid.from_costs(costs, run.window_cells, run.min_gap_cells, run.max_gap_cells)
+    return Grid.in_corridor(protocol.corridor, costs)
 
 
 def _served(

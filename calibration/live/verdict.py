@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from calibration.equivalence import ArmLoad, LoadMatch, load_match
-from calibration.gate import RunFigures, mean_envelope
+from calibration.evidence import gate_figures
+from calibration.gate import RunFigures, mean_p05
 from calibration.live.run import LiveRun
 from calibration.live.score import LiveScored
-from calibration.phase import PhaseLock, phase_lock
-from calibration.results import Run
-from calibration.verdict import Verdict, judge
+from calibration.phase import MIN_CELLS, PhaseLock, phase_lock
+from calibration.verdict import Verdict, claim_first, judge
 
 BASELINE = "no merges"
-LOW_SHARE = 0.05
-MIN_PHASE_CELLS = 32
 
 
 def live_verdicts(
@@ -34,7 +32,7 @@ def live_verdicts(
         claim: the policy named beforehand; None corrects all for how many there are.
         cell_s: length of a cell in seconds.
         rng: for sign-flip tests of many runs.
-        least_gain: share of the matched random mean that a gain must be shown to exceed.
+        least_gain: share of the matched random mean below which a gain is worth no claim.
     """
     by_policy: dict[str, list[LiveScored]] = {}
     for one in scored:
@@ -45,34 +43,15 @@ def live_verdicts(
         evidence, p05_pp = _evidence(named), _p05(named)
         return judge(evidence, loads, phases, None, least_gain=least_gain, p05_pp=p05_pp, rng=rng)
 
-    everyone = judged(by_policy)
-    if claim is None or len(by_policy) == 1:
-        return everyone
-    alone = judged({claim: by_policy[claim]})
-    return alone + [verdict for verdict in everyone if verdict.policy != claim]
+    return claim_first(judged, by_policy, claim)
 
 
 def _evidence(by_policy: Mapping[str, Sequence[LiveScored]]) -> dict[str, list[RunFigures]]:
-    return {name: [_figures(one.run) for one in runs] for name, runs in by_policy.items()}
+    return {name: [gate_figures(one.run) for one in runs] for name, runs in by_policy.items()}
 
 
 def _p05(by_policy: Mapping[str, Sequence[LiveScored]]) -> dict[str, float]:
-    return {
-        name: float(np.quantile(mean_envelope([one.random_pp for one in runs]), LOW_SHARE))
-        for name, runs in by_policy.items()
-    }
-
-
-def _figures(run: Run) -> RunFigures:
-    pp = 100 / run.requests
-    return RunFigures(
-        run=run.run,
-        requests=run.requests,
-        policy_pp=pp * run.cost,
-        random_mean_pp=pp * run.random_mean,
-        random_p05_pp=pp * run.random_p05,
-        oracle_pp=pp * run.oracle_exact,
-    )
+    return {name: mean_p05([one.random_pp for one in runs]) for name, runs in by_policy.items()}
 
 
 def arm_of(live: LiveRun, unmerged: Sequence[LiveRun]) -> list[LiveRun]:
@@ -134,6 +113,6 @@ def _phases(by_policy: Mapping[str, Sequence[LiveScored]], cell_s: float) -> Pha
     by_load = {one.live.load: one.counts for runs in by_policy.values() for one in runs}
     counts = list(by_load.values())
     cells = min(len(row) for row in counts)
-    if cells < MIN_PHASE_CELLS:
+    if cells < MIN_CELLS:
         return None
     return phase_lock(np.stack([row[:cells] for row in counts]), cell_s)

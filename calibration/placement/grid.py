@@ -70,6 +70,12 @@ class Grid:
         grid._keep(costs)
         return grid
 
+    @classmethod
+    def in_corridor(cls, corridor: Corridor, costs_per_start: npt.ArrayLike) -> "Grid":
+        """The grid of a run in this corridor, with its own cost for each start cell."""
+        gaps = (corridor.window_cells, corridor.min_gap_cells, corridor.max_gap_cells)
+        return cls.from_costs(costs_per_start, *gaps)
+
     def _keep(self, costs: Ints | Floats) -> None:
         costs.flags.writeable = False
         self.costs_per_start = costs

@@ -80,10 +80,8 @@ class _Run:
 
     def _control_of(self, budget: int, protocol: Protocol) -> tuple[float, float]:
         if budget not in self._control:
-            run = protocol.corridor
             if self._grid is None:
-                gaps = (run.window_cells, run.min_gap_cells, run.max_gap_cells)
-                self._grid = Grid.from_costs(self._costs, *gaps)
+                self._grid = Grid.in_corridor(protocol.corridor, self._costs)
             mean, least = float(self._grid.mean(budget)), float(self._grid.optimum(budget)[0])
             self._control[budget] = (mean, least)
         return self._control[budget]

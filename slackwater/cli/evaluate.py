@@ -7,6 +7,7 @@ import typer
 
 from slackwater.cli.traffic_options import (
     DEFAULT_RUNS,
+    LeastGain,
     MaxGap,
     MinGap,
     ModelFigures,
@@ -62,13 +63,7 @@ def evaluate(
     profile: ProfileFile = None,
     model: ModelFigures = None,
     slo: Slo = None,
-    least_gain: Annotated[
-        float,
-        typer.Option(
-            metavar="PERCENT",
-            help="A gain of less than so much of what matched random harms is worth no claim.",
-        ),
-    ] = 5.0,
+    least_gain: LeastGain = 5.0,
     max_burden: Annotated[
         float | None,
         typer.Option(

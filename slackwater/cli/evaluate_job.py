@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from slackwater.cli.evaluate_ground import Asked, Ground, seeds_of
 from slackwater.cli.evaluate_sources import Traffic
 from slackwater.cli.evaluate_tuned import TunedFile, notes_of, tuned_by_policy, unclaimed
+from slackwater.cli.traffic_options import check_least_gain
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ class Evaluation:
     """
 
     def __init__(self, job: Job) -> None:
-        if not 0 <= job.least_gain_percent < 100:
-            msg = f"--least-gain is {job.least_gain_percent:g}; it must be 0 or more, below 100"
-            raise InputError(msg)
+        check_least_gain(job.least_gain_percent)
         if job.max_burden is not None and not 1 < job.max_burden < math.inf:
             msg = (
                 f"--max-burden is {job.max_burden:g}; it must be above 1: at 1 every sidecar would "

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.traffic_options import (
+    LeastGain,
     MaxGap,
     MinGap,
     ModelFigures,
@@ -29,6 +30,7 @@ def plan(
     ],
     trace: Traces = None,
     regime: Regimes = None,
+    least_gain: LeastGain = 5.0,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -78,6 +80,7 @@ def plan(
         regimes=regimes,
         policy=policy,
         gain_pp=gain,
+        least_gain_percent=least_gain,
         power=power,
         max_runs=max_runs,
         window_s=window,

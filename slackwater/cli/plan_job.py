@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.evaluate_document import figures_of, versions
 from slackwater.cli.evaluate_ground import Asked, Ground, seeds_of
+from slackwater.cli.traffic_options import check_least_gain
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class PlanJob(Asked):
     """What a person asked for; the fields are the command's options."""
 
     gain_pp: float
+    least_gain_percent: float
     power: float
     policy: str | None
     max_runs: int
@@ -48,11 +50,23 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan: one entry a length, from `pilot` runs; `cut` names traces cut into several runs."""
+    """A plan: one entry a length, from `pilot` runs.
+
+    Attributes:
+        pilot: runs that it was made from.
+        mean_gain_pp: of the policy's pilot runs; None for random schedules.
+        sd_pp: of the differences.
+        random_pp: what matched random harms, mean over the pilot.
+        least_pp: the least gain that is worth a claim.
+        lengths: one entry a length.
+        cut: traces cut into several runs.
+    """
 
     pilot: int
     mean_gain_pp: float | None
     sd_pp: float
+    random_pp: float
+    least_pp: float
     lengths: tuple[Length, ...]
     cut: tuple[str, ...]
 
@@ -86,7 +100,8 @@ class Planning:
         job = self.job
         seeds = seeds_of(job.seed, job.runs)
         traffic = [one for _, many in self.ground.loads(seeds) for one in many]
-        differences, pilot = self._differences(traffic, advance)
+        differences, random_pp = self._differences(traffic, advance)
+        pilot = len(random_pp)
         if pilot < MIN_RUNS:
             msg = (
                 f"{pilot} runs have a request; the noise of runs is measured on {MIN_RUNS} or more"
@@ -94,7 +109,9 @@ class Planning:
             raise InputError(msg)
         rng = np.random.default_rng([job.seed, 2])
         run_s = self.ground.protocol.run_s
-        options: dict[str, Any] = {"power": job.power}
+        harm_pp = float(np.mean(random_pp))
+        least_pp = job.least_gain_percent / 100 * harm_pp
+        options: dict[str, Any] = {"power": job.power, "least_pp": least_pp}
         plans = plan(
             differences, run_s, job.gain_pp, rng, multiples=MULTIPLES, max_runs=job.max_runs,
             **options,
@@ -108,21 +125,26 @@ class Planning:
             pilot=pilot,
             mean_gain_pp=float(np.mean(differences)) if job.policy else None,
             sd_pp=float(np.std(differences, ddof=1)),
+            random_pp=harm_pp,
+            least_pp=least_pp,
             lengths=tuple(lengths),
             cut=tuple(t.source.name for t in traffic if len(t.source.first_cells) > 1),
         )
 
     def _differences(
         self, traffic: "list[Traffic]", advance: Callable[[], None]
-    ) -> "tuple[NDArray[np.float64], int]":
-        """Matched random mean minus cost, pp: the policy's a run, else of random schedules."""
+    ) -> "tuple[NDArray[np.float64], list[float]]":
+        """Matched random mean minus cost, pp, and that mean [pilot runs].
+
+        The policy's difference in each run, else those of random schedules.
+        """
         if self.job.policy is not None:
             return self._policys(self.job.policy, traffic, advance)
         return self._randoms(traffic, advance)
 
     def _policys(
         self, policy: str, traffic: "list[Traffic]", advance: Callable[[], None]
-    ) -> "tuple[NDArray[np.float64], int]":
+    ) -> "tuple[NDArray[np.float64], list[float]]":
         import numpy as np
 
         from calibration.contender import Entrant
@@ -134,16 +156,18 @@ class Planning:
         protocol = self.ground.protocol
         settings = corridor_settings(ControllerSettings(), protocol.corridor, protocol.cell_s)
         entrant = Entrant(policy, policy_named(policy), settings)
-        gains = []
+        gains, random_pp = [], []
         for one in evaluate([t.source for t in traffic], [entrant], protocol):
             advance()
             if one is not None:
-                gains.append(one.runs[0].gain_pp)
-        return np.array(gains), len(gains)
+                run = one.runs[0]
+                gains.append(run.gain_pp)
+                random_pp.append(100 * run.random_mean / run.requests)
+        return np.array(gains), random_pp
 
     def _randoms(
         self, traffic: "list[Traffic]", advance: Callable[[], None]
-    ) -> "tuple[NDArray[np.float64], int]":
+    ) -> "tuple[NDArray[np.float64], list[float]]":
         import numpy as np
 
         from calibration.costs import run_costs, stretch
@@ -152,7 +176,8 @@ class Planning:
 
         protocol = self.ground.protocol
         made: list[NDArray[np.float64]] = []
-        run, budget = protocol.corridor, middle_budget(protocol)
+        random_pp: list[float] = []
+        budget = middle_budget(protocol)
         for source in (t.source for t in traffic):
             leads_s = [lead_of(protocol, len(made) + i) for i in range(len(source.first_cells))]
             costs = run_costs(source.requests, source.first_cells, protocol, leads_s)
@@ -161,11 +186,12 @@ class Planning:
                 requests = len(stretch(source.requests, first, protocol))
                 if not requests:
                     continue
-                grid = Grid.from_costs(cost, run.window_cells, run.min_gap_cells, run.max_gap_cells)
+                grid = Grid.in_corridor(protocol.corridor, cost)
                 rng = np.random.default_rng([protocol.seed, len(made), STREAM])
                 drawn = grid.costs(grid.draw(budget, RANDOM_SCHEDULES, rng))
                 made.append(100 * (grid.mean(budget) - drawn) / requests)
-        return np.concatenate(made) if made else np.array([]), len(made)
+                random_pp.append(100 * grid.mean(budget) / requests)
+        return np.concatenate(made) if made else np.array([]), random_pp
 
     def document(self, planned: Planned) -> dict[str, Any]:
         """The plan for programs: configuration, figures, versions and every length."""
@@ -183,6 +209,8 @@ class Planning:
             "pilot_runs": planned.pilot,
             "pilot_mean_gain_pp": planned.mean_gain_pp,
             "pilot_sd_pp": planned.sd_pp,
+            "random_pp": planned.random_pp,
+            "least_gain_pp": planned.least_pp,
             "independent": not planned.cut,
             "lengths": [
                 {**asdict(one.plan), "held": one.held, "detectable_pp": one.detectable_pp}
@@ -210,6 +238,7 @@ def _check(job: PlanJob, least: int) -> None:
     if not job.gain_pp > 0:
         msg = f"--gain is {job.gain_pp:g}; it must be above 0 percentage points of requests"
         raise InputError(msg)
+    check_least_gain(job.least_gain_percent)
     if not 0 < job.power < 1:
         msg = f"--power is {job.power:g}; it must be between 0 and 1, 0.8 as a rule"
         raise InputError(msg)

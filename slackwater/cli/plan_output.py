@@ -18,15 +18,15 @@ LEGEND = (
 def print_plan(planned: "Planned", job: "PlanJob", console: "Console") -> None:
     """The table, and what it takes to be true."""
     console.print(_table(planned, job))
-    console.print(LEGEND, highlight=False)
+    console.print(LEGEND, highlight=False, markup=False)
     for line in notes(planned, job):
-        console.print(f"note: {line}", highlight=False)
+        console.print(f"note: {line}", highlight=False, markup=False)
 
 
 def notes(planned: "Planned", job: "PlanJob") -> list[str]:
     """What a person must know: enough runs or not, and whether they are independent."""
     first = planned.lengths[0]
-    told = [_pilot(planned, job), _enough(first, job)]
+    told = [_pilot(planned, job), _worth(planned, job), _enough(first, job)]
     if planned.cut:
         told.append(
             f"{', '.join(planned.cut)}: segments of one trace are no independent runs; what they "
@@ -41,6 +41,14 @@ def _pilot(planned: "Planned", job: "PlanJob") -> str:
     if planned.mean_gain_pp is None:
         return f"{noise}, of random schedules about their mean; a policy's may vary more: --policy"
     return f"{noise}, of {job.policy}, whose mean gain there is {planned.mean_gain_pp:.2f} pp"
+
+
+def _worth(planned: "Planned", job: "PlanJob") -> str:
+    least = (
+        f"a gain of under {planned.least_pp:.2f} pp, {job.least_gain_percent:g}% of the "
+        f"{planned.random_pp:.2f} pp that matched random harms, is worth no claim (--least-gain)"
+    )
+    return f"{least}: {job.gain_pp:g} pp is less" if job.gain_pp < planned.least_pp else least
 
 
 def _enough(first: "Length", job: "PlanJob") -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.traffic_options import LeastGain, check_least_gain
 from slackwater.errors import InputError
 
 
@@ -47,14 +48,7 @@ def report(
         10_000
     ),
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
-    least_gain: Annotated[
-        float,
-        typer.Option(
-            metavar="PERCENT",
-            help="A gain is claimed when it is shown to exceed so much of what matched random "
-            "harms.",
-        ),
-    ] = 5.0,
+    least_gain: LeastGain = 5.0,
 ) -> None:
     """Write a page on live runs: their merges beside as many at random moments."""
     if count not in {"arriving", "in_service"}:
@@ -63,9 +57,7 @@ def report(
     if seed < 0:
         msg = f"--seed is {seed}; it must be 0 or more"
         raise InputError(msg)
-    if not 0 <= least_gain < 100:
-        msg = f"--least-gain is {least_gain:g}; it must be 0 or more, below 100"
-        raise InputError(msg)
+    check_least_gain(least_gain)
     from slackwater.cli.evaluate_report import check_page, write_page
     from slackwater.cli.report_document import Options, judge_logs
     from slackwater.cli.report_logs import logs_of

@@ -65,7 +65,21 @@ Slo = Annotated[
         help="Seconds above which a request violates.", show_default="the profile's, else 1"
     ),
 ]
+LeastGain = Annotated[
+    float,
+    typer.Option(
+        metavar="PERCENT",
+        help="A gain of less than so much of what matched random harms is worth no claim.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of every random number.")]
+
+
+def check_least_gain(percent: float) -> None:
+    """Raise `InputError` for a least gain that is no share."""
+    if not 0 <= percent < 100:
+        msg = f"--least-gain is {percent:g}; it must be 0 or more, below 100"
+        raise InputError(msg)
 
 
 def check_traffic(

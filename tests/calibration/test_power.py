@@ -83,3 +83,15 @@ def test_detectable_gain_shrinks_with_longer_runs_and_is_unknown_under_six() -> 
     assert long == pytest.approx(short / 2, rel=0.15)
     assert detectable(pilot(1.0), 5, rng) is None
     assert detectable(np.zeros(6), 6, rng) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_gain_below_the_least_worth_a_claim_is_never_shown_however_many_the_runs() -> None:
+    pilot = np.random.default_rng(8).normal(0, 0.5, 40)
+    [shown_one] = plan(pilot, 600.0, 1.0, np.random.default_rng(9), multiples=(1,))
+    assert shown_one.runs is not None
+    [worth_none] = plan(pilot, 600.0, 1.0, np.random.default_rng(9), multiples=(1,), least_pp=1.3)
+    assert worth_none.runs is None
+    assert worth_none.power < 0.05
+    least = detectable(pilot, 12, np.random.default_rng(9), least_pp=1.3)
+    assert least is not None
+    assert least > 1.3
