@@ -1,5 +1,8 @@
 """The names of the policies, for the command line; `controller.policies` holds their rules."""
 
+NO_POLICY = "none"
+"""What a run is told whose merges nobody commands; the run log then names no policy."""
+
 POLICY_NAMES = (
     "fixed_h",
     "adaptive_tokens",

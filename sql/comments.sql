@@ -80,6 +80,19 @@ COMMENT ON COLUMN stg_each_request."output_tokens" IS 'tokens generated';
 COMMENT ON COLUMN stg_each_request."late" IS 'true if the event came after its bin had closed, so that no decision saw it counted; says nothing of how long the request took; NULL if nobody said';
 COMMENT ON COLUMN stg_each_request."carried" IS 'true if it arrived before the evaluated run and was in service as that began';
 
+COMMENT ON VIEW stg_live_runs IS 'What were the merges of a live run, and when were they allowed? One row a run with learners and requests. A run lasts from when the last of the learners that made its first merge began to train (of all learners, where none was made) to the first of: the last request''s end, the last learner''s last step, and a pause that was not undone. A merge that began after that is late: it harms nobody by no merit, and is in no schedule. All windows are given the median length of the others that ended. A learner takes no step while it merges, so a gap of g steps lasts one window and g mean step times, the mean over learners of each one''s own. All is in whole microseconds of event time.';
+COMMENT ON COLUMN stg_live_runs."run_id" IS 'name of the run';
+COMMENT ON COLUMN stg_live_runs."policy" IS 'the policy that commands, `none` where there is none';
+COMMENT ON COLUMN stg_live_runs."merge_groups" IS 'merge groups that made a merge';
+COMMENT ON COLUMN stg_live_runs."trained_from_us" IS 'when its learners began to train, microseconds since the Unix epoch';
+COMMENT ON COLUMN stg_live_runs."until_us" IS 'up to when merges were allowed, microseconds since the Unix epoch';
+COMMENT ON COLUMN stg_live_runs."step_us" IS 'mean time of an inner step, microseconds of event time';
+COMMENT ON COLUMN stg_live_runs."window_us" IS 'median window, microseconds of event time; NULL while none has ended';
+COMMENT ON COLUMN stg_live_runs."min_gap_us" IS 'least gap of the corridor, from start to start, microseconds';
+COMMENT ON COLUMN stg_live_runs."max_gap_us" IS 'largest gap of the corridor, from start to start, microseconds';
+COMMENT ON COLUMN stg_live_runs."starts_us" IS 'when its merges began, microseconds since the Unix epoch';
+COMMENT ON COLUMN stg_live_runs."late_merges" IS 'merges that began later, which are not among these';
+
 COMMENT ON VIEW stg_loads IS 'Load samples of the sidecars with readable times.';
 COMMENT ON COLUMN stg_loads."run_id" IS 'name of the run';
 COMMENT ON COLUMN stg_loads."sidecar" IS 'the latency-sensitive server';
@@ -129,7 +142,7 @@ COMMENT ON COLUMN stg_runs."trace" IS 'name of the trace or of the generated reg
 COMMENT ON COLUMN stg_runs."trace_sha256" IS 'SHA-256 of the trace file, NULL when it was generated';
 COMMENT ON COLUMN stg_runs."evaluated" IS 'true for a run of slackwater evaluate, false for a live one';
 
-COMMENT ON VIEW stg_schedules IS 'Schedules to set beside random ones, on a grid of cells: one row a run and policy. An evaluated run has one for each policy, and its costs are counted as its serving model `overlap` does; other models cannot be recounted in SQL, and their runs are left out. A live run has its own merges: from the first inner step to the last one of the learner that left first, cells a quarter of its mean window long. Steps of the corridor become seconds by the median step time, and a gap, which goes from start to start, holds the merge itself as well. Only arrivals are counted there: latencies in a live log already carry the harm of the merges that were made.';
+COMMENT ON VIEW stg_schedules IS 'Schedules to set beside random ones, on a grid of cells: one row a run and policy. An evaluated run has one for each policy, and its costs are counted as its serving model `overlap` does; other models cannot be recounted in SQL, and their runs are left out. A live run has its own merges (stg_live_runs) on cells of half a second, as `slackwater report` lays them: it begins one window before its first step, as if a merge had ended there, so that the first gap is like the others; a window begins at the nearest cell; the corridor''s least gap is rounded down and its largest up, and the corridor is widened to hold the gaps that are seen, with what is left of the run after the last start; a window is no longer than the least of them. Only arrivals are counted: latencies in a live log already carry the harm of the merges that were made. Left out are runs without merges or corridor, with several merge groups, whose merges all have unknown ends, of which two began in one cell, or one before the first step.';
 COMMENT ON COLUMN stg_schedules."run_id" IS 'name of the run';
 COMMENT ON COLUMN stg_schedules."policy" IS 'the policy that placed the merges';
 COMMENT ON COLUMN stg_schedules."counting" IS 'which requests a window touches: arriving in it, or in_service in it as well';
@@ -237,7 +250,7 @@ COMMENT ON COLUMN decisions_by_reason."last_decided" IS 'the last of these decis
 COMMENT ON COLUMN decisions_by_reason."mean_gap_s" IS 'mean time since the last merge, seconds';
 COMMENT ON COLUMN decisions_by_reason."mean_signal_age_s" IS 'mean age of the oldest signal used, seconds';
 
-COMMENT ON VIEW excess_violation IS 'How much more often was the objective violated than on the same trace without merges? A live run is set beside the mean of the runs of that trace in which no merge was made. One that has none is left out; generated loads must agree in their seed. An evaluated run is its own baseline: a request that a policy''s window touches takes `slowdown` times as long, as the serving model `overlap` assumes. Its requests count from a moment before its start on, as there. Runs of other serving models are left out; placements.excess_pp has their figure.';
+COMMENT ON VIEW excess_violation IS 'How much more often was the objective violated than on the same trace without merges? A live run is set beside the mean of the runs of that trace in which no merge began. One that has none is left out; generated loads must agree in their seed. An evaluated run is its own baseline: a request that a policy''s window touches takes `slowdown` times as long, as the serving model `overlap` assumes. Its requests count from a moment before its start on, as there. Runs of other serving models are left out; placements.excess_pp has their figure.';
 COMMENT ON COLUMN excess_violation."run_id" IS 'name of the run';
 COMMENT ON COLUMN excess_violation."policy" IS 'the policy that commanded, or was evaluated';
 COMMENT ON COLUMN excess_violation."trace" IS 'name of the trace or of the generated regime';

@@ -10,6 +10,7 @@ from controller.policies import policy_named
 from controller.settings import ControllerSettings
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
+from slackwater.policies import NO_POLICY
 from slackwater.settings import RunSettings
 from streams.settings import ROLES, StreamSettings
 
@@ -39,7 +40,8 @@ def stream_settings(
         tree["controller"][name] = clock.speed * _number(name, given)
     tree["skew_s"] = clock.speed * _number("skew_s", tree.get("skew_s", DEFAULT_SKEW_S))
     settings = _convert({**tree, "run": msgspec.to_builtins(run)})
-    for name in (settings.policy, *settings.shadow):
+    commander = () if settings.policy == NO_POLICY else (settings.policy,)
+    for name in (*commander, *settings.shadow):
         policy_named(name)
     return settings
 

@@ -15,6 +15,7 @@ from controller.engine import Engine
 from controller.policies import policy_named
 from slackwater.clock import RunClock
 from slackwater.errors import BrokerError, InputError, SlackwaterError
+from slackwater.policies import NO_POLICY
 from streams.acks import Shipper
 from streams.app import Wiring, build_app, read_topics
 from streams.job import Job
@@ -179,7 +180,7 @@ class StreamProcess:
         return Run(
             run_id=self.settings.run.run_id,
             created_us=self.clock.now_us(),
-            policy=self.settings.policy,
+            policy=None if self.settings.policy == NO_POLICY else self.settings.policy,
             settings={**info.get("settings", {}), "stream": _builtins(self.settings)},
             versions=versions(),
             seed=info.get("seed", self.settings.controller.seed),

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from controller.settings import ControllerSettings, NotNegative, Positive
+from slackwater.policies import NO_POLICY
 from slackwater.settings import RunSettings
 
 Role = Literal["count", "decide", "log"]
@@ -19,7 +20,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     Attributes:
         run: broker, topic prefix, run and merge group.
         controller: everything the decisions depend on.
-        policy: the policy that commands merges.
+        policy: the policy that commands merges; `none` where nobody does, without role `decide`.
         shadow: policies that decide beside it, for the log alone.
         roles: `count` requests into bins, `decide` on bins and reports, `log` to DuckDB.
         db: the run log, with role `log`.
@@ -61,6 +62,9 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError(msg)
         if not self.roles:
             msg = f"roles is empty; give at least one of {', '.join(ROLES)}"
+            raise ValueError(msg)
+        if self.policy == NO_POLICY and "decide" in self.roles:
+            msg = f"policy {NO_POLICY} decides nothing; give --roles count,log with it"
             raise ValueError(msg)
         named = (self.policy, *self.shadow)
         if len(set(named)) < len(named):

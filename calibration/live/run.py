@@ -7,12 +7,16 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+TOLERANCE_S = 5e-7
+"""Arrivals are whole microseconds; half of one forgives what sums of seconds lose."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveRun:
     """Requests and merge windows of one run; times are seconds of event time.
 
-    0 is when the last learner began its first inner step, or the first arrival without learners.
+    0 is when the last of the learners that made the first merge began its first inner step (of all
+    learners, where none was made), or the first arrival without learners.
 
     Attributes:
         name: the run's id.
@@ -65,4 +69,5 @@ class LiveRun:
 
     def first(self, seconds: float) -> npt.NDArray[np.bool_]:
         """[n] the requests of so many seconds from the first arrival on."""
-        return np.asarray(self.arrival_s <= self.arrival_s[:1].sum() + seconds)
+        until_s = self.arrival_s[:1].sum() + seconds
+        return np.asarray(self.arrival_s <= until_s + TOLERANCE_S)

@@ -26,12 +26,16 @@ WINDOWS = """
 SELECT merge_group, started_us, window_end_us, coalesce(reason, 'unknown') AS reason
 FROM stg_windows WHERE run_id = {run} AND started_us IS NOT NULL ORDER BY started_us
 """
+# A run begins with the last of the learners that made its first merge, as in stg_live_runs.
 STEPS = """
-SELECT max(first_us) AS first_us, max(last_us) AS last_us, avg(step_s) AS step_s FROM (
-    SELECT min(at_us - (step_time_s * 1e6)::BIGINT) AS first_us, max(at_us) AS last_us,
+SELECT coalesce(max(first_us) FILTER (first_us <= coalesce(merge_us, first_us)), min(first_us))
+        AS first_us,
+    max(last_us) AS last_us, avg(step_s) AS step_s
+FROM (
+    SELECT min(at_us - coalesce((step_time_s * 1e6)::BIGINT, 0)) AS first_us, max(at_us) AS last_us,
            avg(step_time_s) AS step_s
     FROM learner_steps WHERE run_id = {run} GROUP BY learner
-)
+), (SELECT min(started_us) AS merge_us FROM stg_windows WHERE run_id = {run})
 """
 PAUSED = """
 SELECT max(at_us) FILTER ("type" = 'pause') AS paused_us,
@@ -84,10 +88,11 @@ def read_log(path: Path) -> list[Logged]:
     if not about:
         msg = f"{path}: no run is in this log"
         raise InputError(msg)
-    return [_read_run(path, fields) for fields in about]
+    return [read_run(path, fields) for fields in about]
 
 
-def _read_run(path: Path, about: dict[str, Any]) -> Logged:
+def read_run(path: Path, about: dict[str, Any]) -> Logged:
+    """The run that a row of `ABOUT` tells of. Raises `InputError` when it cannot be judged."""
     from slackwater.livequery import query
 
     name = about["run_id"]

@@ -19,7 +19,11 @@ Kafka = Annotated[
 def stream(
     db: Annotated[Path | None, typer.Option(help="run log (DuckDB file) to write")] = None,
     policy: Annotated[
-        str, typer.Option(help=f"policy that commands merges: {', '.join(POLICY_NAMES)}")
+        str,
+        typer.Option(
+            help=f"policy that commands merges: {', '.join(POLICY_NAMES)}; or none, with --roles "
+            "count,log, where nobody does"
+        ),
     ] = "wa_forecast",
     shadow: Annotated[
         str, typer.Option(help="policies that decide beside it, comma-separated, for the log")

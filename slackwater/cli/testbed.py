@@ -40,6 +40,14 @@ def run_everything(
         str,
         typer.Option(help=f"Policy that commands merges: {', '.join(POLICY_NAMES)}."),
     ] = "wa_forecast",
+    no_merges: Annotated[
+        bool,
+        typer.Option(
+            "--no-merges",
+            help="Learners train and never merge, whatever --policy says: the control that "
+            "measures what merges did to the latency.",
+        ),
+    ] = False,
     shadow: Annotated[
         str | None,
         typer.Option(
@@ -99,6 +107,7 @@ def run_everything(
         duration_s=duration,
         speed=speed,
         policy=policy,
+        no_merges=no_merges,
         shadow=shadow,
         assignments=setting,
         learners=learners,

@@ -18,6 +18,8 @@ from slackwater.testbed.plan import Plan
 
 GROUP = "default"
 MAX_SOCKET_PATH_BYTES = 100
+NEVER_STEPS = 10**9
+"""A gap that no learner of a run without merges comes to the end of."""
 
 
 def wall_us() -> int:
@@ -72,8 +74,9 @@ class Commands:
         plan = self.plan
         options = {
             "--db": plan.db,
-            "--policy": plan.policy,
-            "--shadow": plan.shadow,
+            "--policy": plan.commander,
+            "--shadow": None if plan.no_merges else plan.shadow,
+            "--roles": "count,log" if plan.no_merges else None,
             "--partitions": plan.partitions,
             "--min-gap-steps": plan.min_gap_steps,
             "--max-gap-steps": plan.max_gap_steps,
@@ -117,8 +120,8 @@ class Commands:
             "--participants": ",".join(plan.learner_names()),
             "--parameters": plan.parameters,
             "--step-s": plan.step_s,
-            "--min-gap-steps": plan.min_gap_steps,
-            "--max-gap-steps": plan.max_gap_steps,
+            "--min-gap-steps": NEVER_STEPS if plan.no_merges else plan.min_gap_steps,
+            "--max-gap-steps": NEVER_STEPS if plan.no_merges else plan.max_gap_steps,
             "--checkpoint-dir": self.scratch / name,
             "--seed": plan.seed,
         }

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.errors import InputError
+from slackwater.policies import NO_POLICY
 from slackwater.settings import check_bootstrap
 
 RUNS_DIR = Path("runs")
@@ -34,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         duration_s: wall seconds that the replay lasts.
         speed: seconds of event time per second of wall time.
         policy: name of the policy that commands.
+        no_merges: nobody merges, whatever the policy: the control of a run with merges.
         shadow: policies that decide beside it for the log, comma-separated.
         assignments: other settings of the stream job, each `NAME=VALUE`.
         learners, sidecars: how many of each.
@@ -52,6 +54,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     duration_s: Positive = 90.0
     speed: Positive = 1.0
     policy: str = "wa_forecast"
+    no_merges: bool = False
     shadow: str | None = None
     assignments: tuple[str, ...] = ()
     learners: Annotated[int, Meta(ge=1, le=64)] = 2
@@ -82,6 +85,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def prefix(self) -> str:
         """Topic names are the run's own: a throw-away broker and a cluster serve many runs."""
         return f"slackwater-{self.run_id}"
+
+    @property
+    def commander(self) -> str:
+        """The policy that commands merges, `none` where there are to be none."""
+        return NO_POLICY if self.no_merges else self.policy
 
     @property
     def source(self) -> str:

@@ -30,7 +30,7 @@ def picture(status: Status) -> RenderableType:
         body.add_row(label, line)
     plan = status.plan
     speed = "" if plan.speed == 1 else f", 1 wall s = {plan.speed:g} event s"
-    title = f"[bold]slackwater testbed[/]  {plan.source}{speed}, {plan.policy}"
+    title = f"[bold]slackwater testbed[/]  {plan.source}{speed}, {plan.commander}"
     return Panel(
         Group(_progress(status), body), title=title, title_align="left", box=box.ROUNDED, width=None
     )
@@ -115,15 +115,16 @@ def _slo(status: Status, seen: Snapshot) -> Iterator[Text]:
 
 def _learners(status: Status, seen: Snapshot) -> Iterator[Text]:
     low, high = status.plan.min_gap_steps, status.plan.max_gap_steps
+    never = status.plan.no_merges
     for row in seen.learners[:8]:
         gap = row["gap_steps"]
         may_merge = gap is not None and gap >= low
-        yield Text.assemble(
-            f"{row['learner']} step {row['step']:,} loss {number(row['loss'], 3)} ",
-            f"gap {number(gap):>4} ",
-            (gap_bar(gap, low, high, BAR_WIDTH), "green" if may_merge else "dim"),
-        )
-    if seen.learners:
+        state = f"{row['learner']} step {row['step']:,} loss {number(row['loss'], 3)} "
+        bar = (gap_bar(gap, low, high, BAR_WIDTH), "green" if may_merge else "dim")
+        yield Text.assemble(state, *(() if never else (f"gap {number(gap):>4} ", bar)))
+    if seen.learners and never:
+        yield Text("nobody merges in this run", style="dim")
+    elif seen.learners:
         ticks = f"{NOT_YET} or {PASSED} H_min {low}, end H_max {high}"
         yield Text(f"gap: steps since a merge; {ticks}", style="dim")
     else:

@@ -6,7 +6,7 @@ WITH
     gains AS (
         SELECT
             coalesce(e ->> '$.name', 'live') AS evaluation,
-            coalesce(e ->> '$.load', trace) AS load,
+            coalesce(e ->> '$.load', trace, g.run_id) AS load,
             g.policy,
             g.gain_pp,
             row_number() OVER (

@@ -1,5 +1,5 @@
 -- How much more often was the objective violated than on the same trace without merges?
--- A live run is set beside the mean of the runs of that trace in which no merge was made. One that
+-- A live run is set beside the mean of the runs of that trace in which no merge began. One that
 -- has none is left out; generated loads must agree in their seed. An evaluated run is its own
 -- baseline: a request that a policy's window touches takes `slowdown` times as long, as the serving
 -- model `overlap` assumes. Its requests count from a moment before its start on, as there. Runs of
@@ -69,7 +69,10 @@ WITH
         GROUP BY run_id
     ),
     merged AS (
-        SELECT run_id, count(*) FILTER (WHERE finished > 0) AS merges
+        SELECT
+            run_id,
+            count(*) FILTER (WHERE finished > 0) AS merges,
+            count(started_us) AS begun
         FROM stg_windows
         GROUP BY run_id
     ),
@@ -80,6 +83,7 @@ WITH
             r.trace,
             coalesce(r.trace_sha256, 'seed ' || r.seed) AS served,
             coalesce(m.merges, 0) AS merges,
+            coalesce(m.begun, 0) AS begun,
             s.violation_rate
         FROM stg_runs AS r
         INNER JOIN rates AS s USING (run_id)
@@ -89,7 +93,7 @@ WITH
     baseline AS (
         SELECT trace, served, avg(violation_rate) AS violation_rate
         FROM scored
-        WHERE merges = 0
+        WHERE begun = 0
         GROUP BY trace, served
     ),
     measured AS (

@@ -1,10 +1,14 @@
 -- Schedules to set beside random ones, on a grid of cells: one row a run and policy.
 -- An evaluated run has one for each policy, and its costs are counted as its serving model
 -- `overlap` does; other models cannot be recounted in SQL, and their runs are left out.
--- A live run has its own merges: from the first inner step to the last one of the learner that left
--- first, cells a quarter of its mean window long. Steps of the corridor become seconds by the median
--- step time, and a gap, which goes from start to start, holds the merge itself as well. Only arrivals
--- are counted there: latencies in a live log already carry the harm of the merges that were made.
+-- A live run has its own merges (stg_live_runs) on cells of half a second, as `slackwater report` lays
+-- them: it begins one window before its first step, as if a merge had ended there, so that the first
+-- gap is like the others; a window begins at the nearest cell; the corridor's least gap is rounded
+-- down and its largest up, and the corridor is widened to hold the gaps that are seen, with what is
+-- left of the run after the last start; a window is no longer than the least of them. Only arrivals
+-- are counted: latencies in a live log already carry the harm of the merges that were made. Left out
+-- are runs without merges or corridor, with several merge groups, whose merges all have unknown
+-- ends, of which two began in one cell, or one before the first step.
 CREATE OR REPLACE VIEW stg_schedules AS
 WITH
     evaluated AS (
@@ -25,40 +29,29 @@ WITH
         INNER JOIN (SELECT *, evaluation_of(settings) AS e FROM runs) AS r USING (run_id)
         WHERE e ->> '$.counting' IS NOT NULL
     ),
-    steps AS (
-        SELECT run_id, min(first_us) AS begin_us, min(last_us) AS end_us,
-            median(step_time_s) AS step_time_s
-        FROM (
-            SELECT
-                run_id,
-                median(step_time_s) AS step_time_s,
-                min(at_us - (step * step_time_s * 1e6)::BIGINT) AS first_us,
-                max(at_us) AS last_us
-            FROM learner_steps
-            WHERE step_time_s > 0
-            GROUP BY run_id, learner
-        )
-        GROUP BY run_id
-    ),
-    windows AS (
+    cut AS (
         SELECT
-            run_id,
-            avg(seconds_between(started_us, window_end_us)) AS window_s,
-            list(started_us ORDER BY started_us) AS starts_us
-        FROM stg_windows
-        WHERE window_end_us > started_us
-        GROUP BY run_id
+            *,
+            500000::BIGINT AS cell_us,
+            greatest(1, floor(window_us / cell_us + 0.5)::BIGINT) AS window_cells,
+            trained_from_us - window_cells * cell_us AS begin_us,
+            list_transform(
+                starts_us, lambda s: (s - begin_us + cell_us // 2) // cell_us
+            ) AS start_cells
+        FROM stg_live_runs
+        WHERE merge_groups = 1 AND window_us IS NOT NULL AND min_gap_us <= max_gap_us
+            AND starts_us[1] >= trained_from_us
     ),
     live AS (
         SELECT
             *,
-            greatest(1000, (window_s / 4 * 1e6)::BIGINT) AS cell_us,
-            seconds_between(begin_us, end_us) AS lasted_s,
-            (settings ->> '$.stream.controller.min_gap_steps')::BIGINT * step_time_s AS min_gap_s,
-            (settings ->> '$.stream.controller.max_gap_steps')::BIGINT * step_time_s AS max_gap_s
-        FROM runs
-        INNER JOIN steps USING (run_id)
-        INNER JOIN windows USING (run_id)
+            greatest(
+                (until_us - begin_us) // cell_us, start_cells[-1] + window_cells
+            ) AS cells,
+            list_transform(
+                start_cells, lambda s, i: s - CASE WHEN i = 1 THEN 0 ELSE start_cells[i - 1] END
+            ) AS gaps
+        FROM cut
     )
 SELECT * FROM (
     SELECT *, len(start_cells) AS budget FROM evaluated
@@ -70,13 +63,15 @@ SELECT * FROM (
         begin_us,
         cell_us,
         {
-            'cells': cells_of(lasted_s, cell_us),
-            'window_cells': cells_of(window_s, cell_us),
-            'min_gap_cells': cells_of(min_gap_s + window_s, cell_us),
-            'max_gap_cells': cells_of(max_gap_s + window_s, cell_us)
+            'cells': cells,
+            'window_cells': least(window_cells, list_min(gaps)),
+            'min_gap_cells': greatest(1, least(min_gap_us // cell_us, list_min(gaps))),
+            'max_gap_cells': greatest(
+                (max_gap_us + cell_us - 1) // cell_us, list_max(gaps), cells - start_cells[-1]
+            )
         } AS corridor,
-        list_transform(starts_us, lambda s: round((s - begin_us) / cell_us)::BIGINT) AS start_cells,
+        start_cells,
         len(start_cells) AS budget
     FROM live
-    WHERE max_gap_s > 0 AND lasted_s > window_s
+    WHERE list_min(gaps) >= 1
 );

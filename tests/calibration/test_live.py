@@ -157,3 +157,10 @@ def test_the_claimed_policy_comes_first_and_is_not_corrected() -> None:
     ]
     found = live_verdicts([*others, *ours], [], "slack", 0.5, np.random.default_rng(0))
     assert [(v.policy, v.policies) for v in found] == [("slack", 1), ("fixed_h", 2)]
+
+
+def test_the_last_arrival_is_in_the_common_load_whatever_the_runs_clock() -> None:
+    arrival_s = np.array([0.000001, 17.3, 60.123457])
+    runs = [without_merges(arrival_s=arrival_s + k * 1e-6) for k in range(0, 40_000_000, 99_991)]
+    shortest = min(run.span_s for run in runs)
+    assert {int(run.first(shortest).sum()) for run in runs} == {3}

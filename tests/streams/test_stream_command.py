@@ -43,6 +43,8 @@ def refused(bootstrap: str, *arguments: str) -> tuple[int, str]:
     [
         (["--policy", "best", "--db", "x.duckdb"], "wa_forecast"),
         (["--shadow", "slack,best", "--db", "x.duckdb"], "best"),
+        (["--policy", "none", "--db", "x.duckdb"], "give --roles count,log"),
+        (["--shadow", "none", "--db", "x.duckdb"], "no policy 'none'"),
         (["--roles", "count,think", "--db", "x.duckdb"], "think"),
         (["--min-gap-steps", "9", "--max-gap-steps", "3", "--db", "x.duckdb"], "min <= max"),
         (["--window-s", "-1", "--db", "x.duckdb"], "window_s"),

@@ -83,6 +83,20 @@ def test_shadow_policies_and_settings_reach_the_stream_job(commands: Commands) -
     assert [value for option, value in pairs if option == "--set"] == ["a=1", "controller.b=2"]
 
 
+def test_without_merges_nobody_decides_and_no_learner_comes_to_h_max(commands: Commands) -> None:
+    plan = msgspec.structs.replace(commands.plan, no_merges=True, policy="slack", shadow="fixed_h")
+    control = dataclasses.replace(commands, plan=plan)
+
+    stream = list(itertools.pairwise(control.stream().command))
+    assert ("--policy", "none") in stream
+    assert ("--roles", "count,log") in stream
+    assert "--shadow" not in control.stream().command
+    for learner in control.learners():
+        pairs = dict(itertools.pairwise(learner.command))
+        assert int(pairs["--min-gap-steps"]) == int(pairs["--max-gap-steps"]) >= 10**9
+    assert control.replay(control.clock).command == commands.replay(commands.clock).command
+
+
 def test_every_option_that_is_passed_on_exists(commands: Commands) -> None:
     import typer
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from stand_in_parts import ends
 
+from slackwater.cli.report_logs import read_log
 from slackwater.livequery import socket_paths
 
 pytestmark = pytest.mark.kafka
@@ -98,6 +99,20 @@ def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) 
     assert [process for process in family if not ends(process.pid)] == []
     assert run.left_in_temporary() == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.duckdb", "t"]
+
+
+def test_a_run_without_merges_trains_and_is_the_control_of_its_load(tmp_path: Path) -> None:
+    with real_run(tmp_path, "--duration", "3", "--no-merges", "--max-gap-steps", "30") as run:
+        summary = run.end()
+
+    assert run.process.returncode == 0, "".join(run.errors)
+    assert (summary["status"], summary["problems"]) == ("complete", [])
+    assert all(learner["steps"] > 30 for learner in summary["learners"])
+    assert (summary["merges"]["commanded"], summary["rows"]["merges"]) == (0, 0)
+    assert summary["decisions"] == []
+    (control,) = read_log(run.db)
+    assert (control.run.policy, control.run.merges, control.run.late_merges) == ("none", 0, 0)
+    assert control.run.load == "aperiodic, seed 0"
 
 
 @pytest.mark.slow
