@@ -75,7 +75,7 @@ def run_figures(
         gain=share(gain, envelope.mean),
         gain_pp=100 * gain / len(load.requests),
         capture=share(gain, envelope.mean - envelope.oracle_exact),
-        excess_pp=_excess_pp(served, load.unmerged, protocol.slo_s),
+        excess_pp=_excess_pp(served, load, protocol.slo_s),
         forecast_error=error,
         forecast_bias=bias,
         forecast_worst=wrong.window_error if wrong else None,
@@ -96,8 +96,10 @@ def run_figures(
     )
 
 
-def _excess_pp(served: Served, unmerged: Served, slo_s: float) -> float | None:
-    rate, base = served.violation_rate(slo_s), unmerged.violation_rate(slo_s)
+def _excess_pp(served: Served, load: Stretch, slo_s: float) -> float | None:
+    """Over the requests of the run alone: those of its lead no window can touch."""
+    rate = served.violation_rate(slo_s, load.lead_s)
+    base = load.unmerged.violation_rate(slo_s, load.lead_s)
     return None if rate is None or base is None else 100 * (rate - base)
 
 

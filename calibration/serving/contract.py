@@ -162,9 +162,12 @@ class Served:
         """Harmed requests over requests sent; None when none was sent."""
         return float(self.harmed.mean()) if len(self.harmed) else None
 
-    def violation_rate(self, slo_s: float) -> float | None:
-        """Share of the requests of known latency that took longer than `slo_s`; None if none."""
-        known = self.latency_s[~np.isnan(self.latency_s)]
+    def violation_rate(self, slo_s: float, since_s: float = 0.0) -> float | None:
+        """Share of the requests of known latency that took longer than `slo_s`; None if none.
+
+        Those that were sent before `since_s` are left out.
+        """
+        known = self.latency_s[~np.isnan(self.latency_s) & (self.arrival_s >= since_s)]
         return float((known > slo_s).mean()) if len(known) else None
 
 

@@ -85,8 +85,8 @@ def _run_rows(
     run, protocol = one.runs[0], evaluation.protocol
     run_id = f"{name}/{run.run}"
     first_cell = traffic.source.first_cells[run.segment]
-    stretch = stretch_of(first_cell, one.lead_s, protocol)
-    scored = _scored_as(name, group, run, evaluation) | {"led_from_us": stretch.led_from_us}
+    stretch = stretch_of(first_cell, protocol)
+    scored = _scored_as(name, group, run, evaluation)
     yield "runs", _table([_run(run_id, traffic, stretch.begin_us, stretch.end_us, scored)])
     yield "requests", request_columns(run_id, traffic, stretch)
     model = protocol.model.name

@@ -174,8 +174,9 @@ def _notes(traffic: tuple[Traffic, ...], empty: int) -> tuple[str, ...]:
         number = len(one.source.first_cells)
         if number > 1:
             notes.append(
-                f"{one.source.name}: its {number} runs are segments of one trace, not independent "
-                "runs; a verdict speaks of this trace alone"
+                f"{one.source.name}: its {number} runs are segments of one trace: no common phase "
+                "was looked for beyond theirs, and a verdict speaks of this trace alone; choose "
+                "--segment before you look at results"
             )
     if empty:
         notes.append(f"{empty} runs without a single request are left out")

@@ -16,29 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StretchUs:
-    """A run's stretch of its trace, microseconds on the log's clock.
+    """A run's stretch of its trace, microseconds on the log's clock."""
 
-    `led_from_us` is where its serving model began, a moment before the run.
-    """
-
-    led_from_us: int
     begin_us: int
     end_us: int
 
 
-def stretch_of(first_cell: int, lead_s: float, protocol: "Protocol") -> StretchUs:
-    """The stretch from `first_cell` on, led by `lead_s`; counted from the trace's first instant."""
-    import math
-
+def stretch_of(first_cell: int, protocol: "Protocol") -> StretchUs:
+    """The stretch from `first_cell` on; counted from the trace's first instant."""
     end_s = first_cell * protocol.cell_s + protocol.run_s
     begin_us = round(first_cell * protocol.cell_s * US_PER_S)
-    # The first whole microsecond that `calibration.costs.stretch` takes in.
-    led_from_us = math.ceil((end_s - protocol.run_s - lead_s) * US_PER_S)
-    return StretchUs(led_from_us, begin_us, round(end_s * US_PER_S))
+    return StretchUs(begin_us, round(end_s * US_PER_S))
 
 
 def request_columns(run_id: str, traffic: "Traffic", stretch: StretchUs) -> "pa.Table":
-    """Requests that arrive in a run or its lead, and older ones in service as it begins.
+    """Requests that arrive in a run, and older ones in service as it begins.
 
     They are those of the run without merges, as the policies were scored on: each ends well, after
     the time that was recorded or modelled. `at_us` is the first microsecond it is gone by.
@@ -50,7 +42,7 @@ def request_columns(run_id: str, traffic: "Traffic", stretch: StretchUs) -> "pa.
 
     requests, trace = traffic.source.requests, traffic.trace
     gone_us = np.ceil(finish_s(requests, "in_service") * US_PER_S).astype(np.int64)
-    here = (trace.arrival_us >= stretch.led_from_us) | (gone_us > stretch.begin_us)
+    here = (trace.arrival_us >= stretch.begin_us) | (gone_us > stretch.begin_us)
     kept = np.flatnonzero(here & (trace.arrival_us < stretch.end_us))
     return pa.table(
         {

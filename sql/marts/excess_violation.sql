@@ -2,8 +2,8 @@
 -- A live run is set beside the mean of the runs of that trace in which no merge began. One that
 -- has none is left out; generated loads must agree in their seed. An evaluated run is its own
 -- baseline: a request that a policy's window touches takes `slowdown` times as long, as the serving
--- model `overlap` assumes. Its requests count from a moment before its start on, as there. Runs of
--- other serving models are left out; placements.excess_pp has their figure.
+-- model `overlap` assumes. Runs of other serving models are left out; placements.excess_pp has
+-- their figure.
 CREATE OR REPLACE VIEW excess_violation AS
 WITH
     evaluated AS (
@@ -11,7 +11,6 @@ WITH
             run_id,
             trace,
             created_us,
-            (e ->> '$.led_from_us')::BIGINT AS led_from_us,
             (e ->> '$.window_cells')::BIGINT * (e ->> '$.cell_us')::BIGINT AS window_us,
             e ->> '$.counting' = 'in_service' AS in_service,
             (e ->> '$.slowdown')::DOUBLE AS slowdown,
@@ -42,7 +41,7 @@ WITH
         FROM placements AS p
         INNER JOIN evaluated AS e USING (run_id)
         INNER JOIN stg_each_request AS q USING (run_id)
-        WHERE q.arrival_us >= e.led_from_us
+        WHERE q.arrival_us >= e.created_us
     ),
     assumed AS (
         SELECT

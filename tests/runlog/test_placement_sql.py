@@ -48,7 +48,6 @@ def put(log, run_id, corridor, starts, arrivals_us, ended_us=None, counting="arr
     scored = {
         "name": "e", "load": "made", "cells": cells, "window_cells": window, "cell_us": CELL_US,
         "min_gap_cells": low, "max_gap_cells": high, "counting": counting, "slowdown": 2.0,
-        "led_from_us": BEGIN_US,
     }  # fmt: skip
     log.execute(
         "INSERT INTO runs BY NAME SELECT ? AS run_id, ? AS created_us, ?::JSON AS settings",
