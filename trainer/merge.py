@@ -62,7 +62,7 @@ class Merger:
         outer: global and local weights; its fragments take turns, one a merge.
         heal: called when this learner's own contribution was refused, after its weights have
             become the global ones: its optimiser state is not to be trusted either.
-        save: writes the checkpoint and returns its bytes; None when there is to be none.
+        save: writes the checkpoint and returns its bytes, None when there is to be none.
         exchange: how pseudo-gradients travel; as they are when not given.
         keep: share of the local weights that stays, see `OuterState.apply`.
         speed: seconds of event time in one of wall time.
@@ -75,7 +75,7 @@ class Merger:
         outer: OuterState,
         *,
         heal: Callable[[], None],
-        save: Callable[[MergeOrder], int] | None = None,
+        save: Callable[[MergeOrder], int | None],
         exchange: Exchange | None = None,
         keep: float = 0.0,
         speed: float = 1.0,
@@ -226,7 +226,7 @@ class Merger:
         # A checkpoint counts this merge as done.
         self._count(order, current.bytes_exchanged)
         try:
-            size = self._save(order) if self._save else None
+            size = self._save(order)
         except CheckpointError as error:
             failure, note = error, "no checkpoint: it could not be written"
         end = time.monotonic()
@@ -235,7 +235,7 @@ class Merger:
             seconds=(end - current.start) * self._speed,
             bytes_exchanged=current.bytes_exchanged,
             exchange_s=current.exchange_s * self._speed,
-            checkpoint_s=(end - save_start) * self._speed if self._save else None,
+            checkpoint_s=None if size is None else (end - save_start) * self._speed,
             checkpoint_bytes=size,
             parameters=self._outer.parameters,
             digest=digest,

@@ -54,7 +54,7 @@ def run_learner(
             training,
             attachment,
             group,
-            checkpoint=folder / f"{settings.learner}.pt",
+            checkpoint=folder / f"{settings.learner}.safetensors",
             clock=clock,
             stopping=stopping,
         )

@@ -127,6 +127,12 @@ class Protocol:
             return self._give(f"hmax-{self.forced_step}", H_MAX)
         return None
 
+    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
+        """Go on as a learner that stands there; what was promised from elsewhere is taken back."""
+        self.leave()
+        self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
+        self.forced_step = max(self._corridor.last(last_merge_step), step + 1)
+
     def overlapped(self) -> None:
         """The merge under way goes on behind the next steps: no other is ordered before its end."""
         self._behind = True

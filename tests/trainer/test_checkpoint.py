@@ -2,15 +2,18 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from slackwater.attach import MergeOrder
-from trainer.checkpoint import CheckpointError, write_checkpoint
+from slackwater.errors import InputError
+from trainer.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
+from trainer.tensorfile import read_tensors
 from trainer.text import Shard, read_text
 from trainer.training import Training
 
@@ -23,11 +26,11 @@ def test_a_checkpoint_holds_all_that_a_learner_needs_to_go_on(tmp_path: Path) ->
     for _ in range(3):
         training.step()
     training.outer.apply(training.outer.pseudo_gradient())
-    size = training.save(tmp_path / "l.pt", ORDER)
-    assert size == (tmp_path / "l.pt").stat().st_size
+    size = training.save(tmp_path / "l.safetensors", ORDER)
+    assert size == (tmp_path / "l.safetensors").stat().st_size
     # Global weights and outer momentum: 8 bytes a parameter, and the small inner state.
     assert size > 8 * training.outer.parameters
-    found = torch.load(tmp_path / "l.pt", weights_only=True)
+    found = read_checkpoint(tmp_path / "l.safetensors")
     again = OuterState(torch.zeros(training.outer.parameters))
     again.load_state_dict(found["outer"])
     assert again.digest() == training.outer.digest()
@@ -40,7 +43,7 @@ def test_a_checkpoint_holds_all_that_a_learner_needs_to_go_on(tmp_path: Path) ->
 def test_a_full_disk_leaves_the_checkpoint_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "l.pt"
+    path = tmp_path / "l.safetensors"
     write_checkpoint(path, {"step": 1})
 
     def full(_descriptor: int) -> None:
@@ -49,10 +52,99 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CheckpointError, match="No space left"):
         write_checkpoint(path, {"step": 2})
-    assert torch.load(path, weights_only=True) == {"step": 1}
+    assert read_checkpoint(path) == {"step": 1}
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_is_gone_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="change --checkpoint-dir"):
-        write_checkpoint(tmp_path / "gone" / "l.pt", {})
+        write_checkpoint(tmp_path / "gone" / "l.safetensors", {})
+
+
+TREE = {
+    "none": None,
+    "numbers": [True, 1, 0.1, float("inf"), (2, ("x",))],
+    "state": {0: {"step": torch.tensor(3.0)}, 1: {}},
+    "empty": torch.zeros(0, 3),
+    "views": [torch.arange(6).view(2, 3).T, torch.arange(4, dtype=torch.bfloat16)[1:3]],
+    "small": [torch.tensor([True, False]), torch.tensor([1, 2], dtype=torch.uint8)],
+}
+
+
+def same(one: object, other: object) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype is other.dtype and torch.equal(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return type(one) is type(other) and all(map(same, one, other)) and len(one) == len(other)
+    return type(one) is type(other) and one == other
+
+
+def test_a_tree_comes_back_as_it_was(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "c.safetensors", TREE)
+    assert same(read_checkpoint(tmp_path / "c.safetensors"), TREE)
+
+
+def test_a_tensor_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
+    tied = torch.randn(10_000)
+    size = write_checkpoint(tmp_path / "c.safetensors", {"enter": tied, "leave": tied})
+    assert size < 50_000
+    found = read_checkpoint(tmp_path / "c.safetensors")
+    assert torch.equal(found["enter"], tied)
+    assert torch.equal(found["leave"], tied)
+
+
+def test_the_safetensors_library_reads_what_is_written_and_the_reverse(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.torch")
+    tensors = {"a": torch.randn(3, 4), "b": torch.arange(5, dtype=torch.bfloat16)}
+    write_checkpoint(tmp_path / "ours.safetensors", tensors)
+    theirs = library.load_file(tmp_path / "ours.safetensors")
+    assert same(dict(sorted(theirs.items())), tensors)
+    library.save_file(tensors, tmp_path / "theirs.safetensors", {"x": "y"})
+    found, text = read_tensors(tmp_path / "theirs.safetensors")
+    assert same(dict(sorted(found.items())), tensors)
+    assert text == {"x": "y"}
+
+
+def cut(raw: bytes) -> bytes:
+    return raw[:-1]
+
+
+def no_header(_raw: bytes) -> bytes:
+    return b"PK" * 40
+
+
+def other_tree(raw: bytes) -> bytes:
+    return raw.replace(b"slackwater.checkpoint", b"slackwater.checkpoinx")
+
+
+def unknown_type(raw: bytes) -> bytes:
+    return raw.replace(b'"F32"', b'"C64"')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (cut, "ends 1 bytes too early"),
+        (no_header, "longer than the file"),
+        (other_tree, "has no slackwater.checkpoint"),
+        (unknown_type, "type C64 are unknown"),
+    ],
+)
+def test_a_spoilt_checkpoint_is_refused_in_one_line(
+    tmp_path: Path, spoil: Callable[[bytes], bytes], message: str
+) -> None:
+    path = tmp_path / "c.safetensors"
+    write_checkpoint(path, {"weights": torch.ones(3)})
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(path)
+    with pytest.raises(InputError, match="No such file"):
+        read_checkpoint(tmp_path / "other")
+
+
+def test_what_a_checkpoint_cannot_hold_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"data\.clock is a object"):
+        write_checkpoint(tmp_path / "c.safetensors", {"data": {"clock": object()}})
+    assert not list(tmp_path.iterdir())

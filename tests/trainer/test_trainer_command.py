@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import torch
 
 from slackwater.broker import free_port
 from slackwater.cli.app import app
@@ -14,6 +13,7 @@ from slackwater.clock import RunClock
 from slackwater.errors import InputError, SlackwaterError
 from slackwater.events import Accepted, Finished, Heartbeat, Skipped, Started, Step
 from slackwater.settings import RunSettings
+from trainer.checkpoint import read_checkpoint
 from trainer.join import Place
 from trainer.learner import LearnerSummary
 from trainer.run import run_learner
@@ -64,7 +64,7 @@ def test_learners_merge_on_command_and_by_themselves_at_h_max(
         assert summary["attach_errors"] == 0
     assert summaries[0]["digest"] == summaries[1]["digest"]
     for name in BOTH:
-        found = torch.load(tmp_path / f"{name}.pt", weights_only=True)
+        found = read_checkpoint(tmp_path / f"{name}.safetensors")
         assert found["step"] == at_step + 400
     for name in BOTH:
         times = [e.at_us for e in of(Step, controller.said) if e.learner == name]
@@ -131,7 +131,7 @@ def test_without_a_broker_it_trains_merges_at_h_max_and_says_so(tmp_path: Path) 
     assert summary.broker_connected is False
     # 50 steps, started and finished twice, a final heartbeat.
     assert (summary.acked, summary.dropped_events) == (0, 55)
-    assert torch.load(tmp_path / "checkpoints" / "learner-0.pt", weights_only=True)["step"] == 40
+    assert read_checkpoint(tmp_path / "checkpoints" / "learner-0.safetensors")["step"] == 40
 
 
 def test_the_same_seed_gives_the_same_digest_and_another_does_not(tmp_path: Path) -> None:

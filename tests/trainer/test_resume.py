@@ -1,0 +1,179 @@
+"""A learner that goes on from a checkpoint is, bit for bit, the one that never stopped."""
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from slackwater.attach import Attachment, Corridor
+from slackwater.clock import RunClock
+from slackwater.errors import InputError
+from slackwater.settings import RunSettings
+from trainer.cards import Solo
+from trainer.checkpoint import CheckpointError
+from trainer.diloco import DiLoCo
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """For models this small more of them only wait for each other."""
+    torch.set_num_threads(1)
+
+
+STEPS = 37
+GAP = 10
+
+
+class Data:
+    """Batches from a generator of its own, and a little noise from all the global ones."""
+
+    def __init__(self) -> None:
+        self._order = torch.Generator().manual_seed(3)
+
+    def batch(self) -> torch.Tensor:
+        noise = random.random() + np.random.random() + float(torch.rand(()))
+        return torch.randn(8, 4, generator=self._order) + 0.01 * noise
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"order": self._order.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._order.set_state(state["order"])
+
+
+class Run:
+    """One learner; everything about it is made anew by each."""
+
+    def __init__(self, checkpoint: Path | None = None, **options: Any) -> None:
+        torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)
+        self.model = nn.Sequential(
+            nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 1)
+        )
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.02)
+        self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.97)
+        self.data = Data()
+        settings = RunSettings(bootstrap="127.0.0.1:9")
+        self.attachment = Attachment(settings, "l", ["l"], Corridor(3, GAP), RunClock.real())
+        self.diloco = DiLoCo(
+            self.model,
+            self.optimizer,
+            self.attachment,
+            Solo(),
+            checkpoint=checkpoint,
+            stateful={"data": self.data, "schedule": self.schedule},
+            **options,
+        )
+
+    def train_to(self, last: int) -> "Run":
+        with self.diloco:
+            while self.diloco.steps < last:
+                loss = self.model(self.data.batch()).square().mean()
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.diloco.report(loss=loss, tokens=8)
+                # Before the step: what a merge writes has it.
+                self.schedule.step()
+                self.optimizer.step()
+        return self
+
+    def everything(self) -> dict[str, Any]:
+        return self.diloco.state_dict()
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return one.dtype is other.dtype and torch.equal(one, other)
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+VARIANTS = [
+    {},
+    {"compression": "int8", "fragments": 3},
+    {"fragment_sync_delay": 2, "fragment_update_alpha": 0.5, "outer_momentum": 0.0},
+]
+
+
+# The third variant has an exchange under way at steps 10, 11, 20 and 21.
+@pytest.mark.parametrize(
+    ("options", "stop"),
+    [(VARIANTS[0], stop) for stop in (0, 10, 13, 36)]
+    + [(VARIANTS[1], stop) for stop in (9, 10, 25)]
+    + [(VARIANTS[2], stop) for stop in (9, 12, 25)],
+)
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+def test_saved_anywhere_and_resumed_it_is_the_run_that_never_stopped(
+    tmp_path: Path, options: dict[str, Any], stop: int
+) -> None:
+    through = Run(**options).train_to(STEPS)
+    first = Run(**options).train_to(stop)
+    size = first.diloco.save(tmp_path / "l.safetensors")
+    assert size == (tmp_path / "l.safetensors").stat().st_size
+    # Other draws in between must not matter, as in a new process.
+    again = Run(**options)
+    torch.rand(7)
+    again.diloco.load(tmp_path / "l.safetensors")
+    again.train_to(STEPS)
+    assert equal(again.everything(), through.everything())
+    assert again.diloco.epoch == 3
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+def test_what_a_merge_wrote_is_the_run_that_never_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "l.safetensors"
+    through = Run().train_to(STEPS)
+    Run(checkpoint=path).train_to(27)
+    again = Run()
+    again.diloco.load(path)
+    assert (again.diloco.steps, again.diloco.epoch) == (20, 2)
+    assert equal(again.train_to(STEPS).everything(), through.everything())
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+def test_without_its_momentum_it_is_another_run(tmp_path: Path) -> None:
+    """The comparison above can fail."""
+    through = Run().train_to(STEPS)
+    first = Run().train_to(13)
+    assert first.diloco.outer.momentum is not None
+    first.diloco.outer.momentum.zero_()
+    first.diloco.save(tmp_path / "l.safetensors")
+    again = Run()
+    again.diloco.load(tmp_path / "l.safetensors")
+    assert not equal(again.train_to(STEPS).everything(), through.everything())
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+def test_no_checkpoint_in_the_middle_of_an_exchange(tmp_path: Path) -> None:
+    run = Run(fragment_sync_delay=2)
+    with run.diloco:
+        for _ in range(11):
+            run.model(run.data.batch()).sum().backward()
+            run.optimizer.step()
+        with pytest.raises(CheckpointError, match="while an exchange is under way"):
+            run.diloco.save(tmp_path / "l.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fragments": 2}, "has 1 fragments, this learner 2"),
+        ({"outer_momentum": 0.0}, "outer state has weights, momentum; this learner's has weights"),
+    ],
+)
+def test_a_checkpoint_of_another_kind_is_refused(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    Run().diloco.save(tmp_path / "l.safetensors")
+    other = Run(**change)
+    with pytest.raises(InputError, match=message):
+        other.diloco.load(tmp_path / "l.safetensors")

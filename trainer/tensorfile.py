@@ -1,0 +1,99 @@
+"""Named tensors and text in one file, in the safetensors format: nothing in it can run.
+
+    length of the header, 8 bytes, little-endian ─ the header, JSON ─ all elements, end to end
+
+https://huggingface.co/docs/safetensors describes it. Written here rather than by the library so
+that a checkpoint goes straight from the tensors into a file that is then synced, without a copy of
+all of it in memory, and so that training needs torch and nothing else.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+METADATA = "__metadata__"
+TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+}
+NAMES = {kind: name for name, kind in TYPES.items()}
+
+
+def write_tensors(
+    file: BinaryIO, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write tensors, wherever they live, and text; raises `TypeError` for a type it has not."""
+    header: dict[str, Any] = {METADATA: dict(metadata)}
+    start = 0
+    for name, tensor in tensors.items():
+        if tensor.dtype not in NAMES or tensor.layout is not torch.strided:
+            msg = f"{name} is {tensor.dtype}, {tensor.layout}: a checkpoint cannot hold it"
+            raise TypeError(msg)
+        end = start + tensor.numel() * tensor.element_size()
+        shape = list(tensor.shape)
+        header[name] = {"dtype": NAMES[tensor.dtype], "shape": shape, "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(struct.pack("<Q", len(text)))
+    file.write(text)
+    for tensor in tensors.values():
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        file.write(raw.numpy().data)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors, on the CPU, and the text of a file.
+
+    Raises `OSError` when it cannot be read and `ValueError` when it is not such a file or is cut.
+    """
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        length = struct.unpack("<Q", _exactly(file, 8))[0]
+        if length > size:
+            msg = "its header is longer than the file"
+            raise ValueError(msg)
+        header = json.loads(_exactly(file, length))
+        metadata = header.pop(METADATA, {})
+        # Elements lie in the order of their offsets, without holes.
+        entries = sorted(header.items(), key=lambda item: item[1]["data_offsets"])
+        found = {name: _read(file, entry) for name, entry in entries}
+    return {name: found[name] for name in header}, metadata
+
+
+def _read(file: BinaryIO, entry: Mapping[str, Any]) -> torch.Tensor:
+    kind, shape = TYPES.get(entry["dtype"]), entry["shape"]
+    start, end = entry["data_offsets"]
+    if kind is None:
+        msg = f"elements of type {entry['dtype']} are unknown"
+        raise ValueError(msg)
+    if end - start != math.prod(shape) * kind.itemsize:
+        msg = f"{end - start} bytes are not a {entry['dtype']} tensor of shape {shape}"
+        raise ValueError(msg)
+    raw = bytearray(_exactly(file, end - start))
+    if not raw:
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(raw, dtype=torch.uint8).view(kind).view(shape)
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    found = file.read(size)
+    if len(found) < size:
+        msg = f"it ends {size - len(found)} bytes too early"
+        raise ValueError(msg)
+    return found
