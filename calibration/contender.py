@@ -103,7 +103,8 @@ class Contender:
     def _open_window(self, cell: int, seen: Seen) -> None:
         """Count the harm of a window from its first cell on."""
         if self._merge is not None and self._merge.start_cell == cell:
-            self._harm.open(f"cell {cell}", seen.load)
+            window_s = self._settings.window_s
+            self._harm.open(f"cell {cell}", LEARNER, seen.tick_us, seen.load, window_s)
 
     def _view(self, cell: int, seen: Seen) -> View:
         settings = self._settings
@@ -177,8 +178,8 @@ class Contender:
             )
         )
         self._learner.merge(merge.start_cell, seen.tick_us)
-        self._harm.end(f"cell {merge.start_cell}")
-        self._harm.count(seen.tick_us, seen.load)
+        self._harm.end(f"cell {merge.start_cell}", LEARNER)
+        self._harm.count(seen.tick_us, seen.load, {LEARNER})
         self._settings = self._until_next(merge.start_cell)
         self._merge = None
 

@@ -17,7 +17,7 @@ from calibration.observed import BIN_S, observed_bins
 from calibration.placement.corridor import Corridor
 from calibration.serving.contract import Requests
 from controller.decider import Outcome
-from controller.outlook import Outlook
+from controller.outlook import Outlook, OutlookSettings
 from controller.settings import ControllerSettings
 from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
@@ -88,29 +88,18 @@ def simulate(
             made alike share them; each other half-life or memory is a pass of its own.
         cell_s: length of a cell in seconds.
     """
-    alike: dict[Signals, list[Entrant]] = {}
-    for entrant in entrants:
-        alike.setdefault(signals_of(entrant.settings), []).append(entrant)
-    passes = [_placed(requests, segments, group, cell_s) for group in alike.values()]
+    passes = [_placed(requests, segments, group, cell_s) for group in alike(entrants)]
     for together in zip(*passes, strict=True):
         placed = {name: merges for one in together for name, merges in one.items()}
         yield {entrant.name: placed[entrant.name] for entrant in entrants}
 
 
-Signals = tuple[float, ...]
-
-
-def signals_of(settings: ControllerSettings) -> Signals:
-    """What of the settings the signals depend on."""
-    return (
-        settings.half_life_s,
-        settings.history_s,
-        settings.window_s,
-        settings.stale_after_s,
-        settings.sidecar_gone_s,
-        settings.burden_half_life_s,
-        settings.tick_s,
-    )
+def alike(entrants: Sequence[Entrant]) -> list[list[Entrant]]:
+    """Groups of those whose signals are the same."""
+    groups: dict[OutlookSettings, list[Entrant]] = {}
+    for entrant in entrants:
+        groups.setdefault(OutlookSettings.of(entrant.settings), []).append(entrant)
+    return list(groups.values())
 
 
 def _placed(
@@ -147,7 +136,8 @@ def decide(
     Ticks while a policy's merge is on its way or under way are left out: all they could say is
     that it is.
     """
-    outlook, feed = Outlook(entrants[0].settings, bin_s), _Feed(bins, bin_s)
+    outlook = Outlook(OutlookSettings.of(entrants[0].settings), bin_s)
+    feed = _Feed(bins, bin_s)
     cell_us, seen_until = round(cell_s * US_PER_S), 0
     for number, segment in enumerate(segments):
         start = segment.first_cell

@@ -86,7 +86,8 @@ def fit_chain(at_us: Ints, costs: Floats, lag_us: int) -> CostChain:
     Args:
         at_us: [n] increasing times.
         costs: [n] at those times, one or more.
-        lag_us: from one look to the next.
+        lag_us: from one look to the next, exactly: costs that are not known so far apart make no
+            pair, and a chain without pairs takes every look for independent of the last.
     """
     ordered = np.sort(costs)
     cuts = len(costs) * np.arange(1, STATES) // STATES

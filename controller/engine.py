@@ -15,7 +15,7 @@ from controller.decider import Decider, Order
 from controller.harm import HarmLedger
 from controller.lead import CommandLead
 from controller.learners import Learners, settled
-from controller.outlook import Outlook
+from controller.outlook import Outlook, OutlookSettings
 from controller.policies import Policy
 from controller.settings import ControllerSettings
 from controller.view import View, cost_of, timing_of
@@ -68,7 +68,7 @@ class Engine:
         self._arrival = count()
         self._next_tick_us: int | None = None
         self._newest_us = 0
-        self._outlook = Outlook(settings, bin_s)
+        self._outlook = Outlook(OutlookSettings.of(settings), bin_s)
         self._learners = Learners()
         self._harm = HarmLedger(settings.burden_half_life_s)
         self._lead = CommandLead(settings.command_lead_s)
@@ -132,7 +132,7 @@ class Engine:
         outlook, load = self._outlook, self._outlook.load(tick_us)
         if self.settings.measure_window:
             outlook.follow_window(self._learners.window_s)
-        self._harm.count(tick_us, load)
+        self._harm.count(tick_us, load, learners)
         return View(
             tick_us=tick_us,
             tick_index=tick_us // self._tick_us,
@@ -190,9 +190,10 @@ class Engine:
     def _book(self, report: MergeReport) -> None:
         """Book a window that really opened, for whatever reason: it counts for all policies."""
         if isinstance(report, Started):
-            self._harm.open(report.merge_id, self._outlook.load(report.at_us))
+            load, window_s = self._outlook.load(report.at_us), self._outlook.window_s
+            self._harm.open(report.merge_id, report.learner, report.at_us, load, window_s)
         elif settled(report):
-            self._harm.end(report.merge_id)
+            self._harm.end(report.merge_id, report.learner)
 
     def _key(self, observation: Observation) -> Key:
         """Total order of observations: by the time they could be known, then by source."""

@@ -1,5 +1,8 @@
 """The load of a group and what windows cost under it, now and in the past: the same for all."""
 
+from dataclasses import dataclass
+from typing import Self
+
 from controller.history import CostHistory, OverlapHistory
 from controller.season import Season
 from controller.settings import ControllerSettings
@@ -11,6 +14,27 @@ from slackwater.events import BinRow
 WINDOW_TOLERANCE = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class OutlookSettings:
+    """All of the controller's settings that an outlook depends on, under their names there.
+
+    Policies whose settings agree in these may share one outlook.
+    """
+
+    tick_s: float
+    window_s: float
+    half_life_s: float
+    history_s: float
+    stale_after_s: float
+    sidecar_gone_s: float
+    burden_half_life_s: float
+
+    @classmethod
+    def of(cls, settings: ControllerSettings) -> Self:
+        """Those of one group."""
+        return cls(**{name: getattr(settings, name) for name in cls.__slots__})
+
+
 class Outlook:
     """Every sidecar's signal, and the costs that the past loads would have led to.
 
@@ -19,7 +43,7 @@ class Outlook:
         bin_s: width of the bins observed.
     """
 
-    def __init__(self, settings: ControllerSettings, bin_s: float) -> None:
+    def __init__(self, settings: OutlookSettings, bin_s: float) -> None:
         self.window_s = settings.window_s
         self.flights = CostHistory(settings.history_s)
         self._settings = settings
@@ -63,7 +87,7 @@ class Outlook:
 
     def remember(self, now_us: int, load: Load) -> None:
         """Add a tick's load to the past, once it has decided: ranks are among earlier costs."""
-        arrived = sum(signal.arrived for signal in self._signals.values())
+        arrived = sum(signal.arrived_in_sight for signal in self._signals.values())
         rate_per_s = None if load.stale else load.rate_per_s
         self._skill.observe(now_us, arrived, rate_per_s, self.window_s)
         if load.stale or load.in_flight is None:

@@ -54,7 +54,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         pressure_threshold: `pressure_gate` merges at or below it.
         deferral_probability: chance per tick in `random_deferral`; None spreads the coin evenly
             over the corridor.
-        stopping_tau_s: how fast `slack` grows less choosy as H_max nears.
+        stopping_tau_s: how fast `slack` grows less choosy as H_max nears; from one look of
+            `slack_markov` to the next, rounded to whole ticks.
         max_burden: no window is chosen that is expected to raise a sidecar's share of the harm
             above so many times its share of the requests, unless the worst-off gains by it; None
             for no bound. H_max forces and people order all the same.

@@ -13,8 +13,8 @@ class SidecarSignal:
     Arrivals become visible by load samples: the change of running + waiting, plus what finished
     in between. A sidecar that sends no samples is judged by its finished requests alone, and its
     requests in flight by Little's law. An interval longer than `stale_after_s` between two looks
-    is a gap in the data and counts for nothing. `arrived` counts all arrivals seen; `arrived_ever`
-    also those that came to light after a gap.
+    is a gap in the data and counts for nothing. `arrived_in_sight` counts the arrivals between two
+    looks that near; `arrived_ever` also those that came to light after a gap.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class SidecarSignal:
         self._unsampled_finishes = 0
         self._seen_us: int | None = None
         self._binned_us = 0
-        self.arrived = 0
+        self.arrived_in_sight = 0
 
     def observe(self, row: BinRow) -> None:
         """Take one closed bin; rows come in order of time, and one that came before is ignored."""
@@ -63,7 +63,7 @@ class SidecarSignal:
         before, self._seen_us = self._seen_us, now_us
         if before is not None and 0 < now_us - before <= self._stale_us:
             self._rate.update(arrivals, (now_us - before) / US_PER_S)
-            self.arrived += arrivals
+            self.arrived_in_sight += arrivals
 
     def age_s(self, now_us: int) -> float | None:
         """Seconds since the sidecar was last seen; None if never."""
@@ -106,14 +106,15 @@ class SidecarSignal:
 class Part:
     """One fresh sidecar's part of the load.
 
-    `requests` is what it served lately, fading; `arrived` counts every arrival so far.
+    `requests` is what it served lately, fading; `arrived_ever` counts every arrival so far,
+    those that came to light after a gap included.
     """
 
     sidecar: str
     rate_per_s: float | None
     in_flight: float | None
     requests: float
-    arrived: int
+    arrived_ever: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,9 @@ class SeasonalSkill:
             self._waiting.clear()
         if len(self._waiting) < window_slots:
             return
-        came = sum(self._counts[-1 - i] for i in range(window_slots))
+        # Of a window longer than the memory nobody can say what came in it.
+        known = window_slots <= len(self._counts)
+        came = sum(self._counts[-1 - i] for i in range(window_slots)) if known else np.nan
         self._errors[:-1] = self._errors[1:]
         self._errors[-1] = (np.array(self._waiting.popleft()) - came) ** 2
 

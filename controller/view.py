@@ -57,9 +57,8 @@ class View:
     is in a merge, commanded or not. `cost` is the expected overlap cost
     of a window at the first reachable step, in requests, None where the load is unknown; `costs`
     and `flights` are the past distributions of that cost and of the requests in flight; `harm` is
-    who bore the merges so far.
-    and `flights` are the past distributions of that cost and of the requests in flight; `season`
-    is the seasonal forecast of arrivals, None unless it has skill.
+    who bore the merges so far; `season` is the seasonal forecast of arrivals, None unless it has
+    skill.
     """
 
     tick_us: int

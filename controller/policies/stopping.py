@@ -6,6 +6,7 @@ import numpy as np
 
 from controller.horizon import horizon_of, seasonal_costs
 from controller.policies.base import Choice
+from controller.steps import whole_ticks_s
 from controller.view import Timing, View
 
 
@@ -49,8 +50,9 @@ class Slack:
 class SlackMarkov:
     """`slack_markov`: merge when the cost now is no more than waiting is expected to find.
 
-    The past tells how costs `stopping_tau_s` apart follow one another; backward induction from
-    H_max tells what the looks that are left are worth from the state now.
+    The past tells how costs `stopping_tau_s` apart follow one another, in whole ticks, for costs
+    are known at ticks alone; backward induction from H_max tells what the looks that are left are
+    worth from the state now.
     """
 
     name: ClassVar[str] = "slack_markov"
@@ -58,7 +60,7 @@ class SlackMarkov:
 
     def choose(self, view: View, timing: Timing) -> Choice:
         """Compare the cost now with the value of waiting, both in requests."""
-        lag_s = view.settings.stopping_tau_s
+        lag_s = whole_ticks_s(view.settings.stopping_tau_s, view.settings.tick_s)
         chain = view.costs.chain(view.tick_us, lag_s)
         if chain is None or view.cost is None:
             return Choice(merge=False, reason="load_not_learned")

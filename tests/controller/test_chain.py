@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import bins, engine, run, steps
 
 from controller.chain import Floats, fit_chain, waiting_values
 from controller.history import REFIT_US, CostHistory
+from controller.steps import whole_ticks_s
 
 SECOND_US = 1_000_000
 
@@ -97,3 +99,28 @@ def test_fit_depends_on_the_time_asked_about_and_not_on_who_asked_before() -> No
     assert np.array_equal(one.moves, other.moves)
     assert np.array_equal(one.costs, other.costs)
     assert CostHistory(60.0).chain(REFIT_US, 6.0) is None
+
+
+@pytest.mark.parametrize(
+    ("tau_s", "tick_s", "lag_s"), [(6.1, 0.25, 6.0), (6.2, 0.5, 6.0), (0.05, 0.25, 0.25)]
+)
+def test_looks_are_whole_ticks_apart_whatever_tau_is_set(
+    tau_s: float, tick_s: float, lag_s: float
+) -> None:
+    """Costs are known at ticks alone: a lag between two of them would find no pair at all."""
+    rng = np.random.default_rng(8)
+    world = [*bins("s", rng.poisson(np.tile([1] * 20 + [8] * 12, 10))), *steps("a", 1500)]
+    assert whole_ticks_s(tau_s, tick_s) == lag_s
+    told = []
+    for set_s in (tau_s, lag_s, 2 * lag_s):
+        made = engine("slack_markov", tick_s=tick_s, stopping_tau_s=set_s, max_gap_steps=4000)
+        judged = [d for d, _ in run(made, world, 70.0) if "calm" in d.reason]
+        assert judged
+        told.append([(d.at_us, d.reason, d.threshold) for d in judged])
+    assert told[0] == told[1] != told[2]
+
+
+def test_lag_is_whole_ticks_to_the_microsecond() -> None:
+    # A tick of a third of a second is 333,333 us, and so are the distances between costs.
+    assert round(whole_ticks_s(6.0, 1 / 3) * SECOND_US) == 18 * 333_333
+    assert whole_ticks_s(6.1, 0.1) == pytest.approx(6.1)

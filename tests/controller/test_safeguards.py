@@ -128,13 +128,18 @@ def load(after_s: float = 0.0, **parts: tuple[float, float]) -> Load:
     return Load(0.0, 0.0, 0.0, 0.0, 0.0, (), made)
 
 
+def one_window(made: HarmLedger, merge_id: str, opened: Load, ended: Load) -> None:
+    """One learner's merge, seen under these loads, counted at time 0."""
+    made.open(merge_id, "x", 0, opened, 8.0)
+    made.end(merge_id, "x")
+    made.count(0, ended, {"x"})
+
+
 def ledger(windows: int, half_life_s: float = 1e9, **parts: tuple[float, float]) -> HarmLedger:
     """A ledger of so many windows of 8 s under one load, all counted at time 0."""
     made = HarmLedger(half_life_s)
     for i in range(windows):
-        made.open(f"m{i}", load(**parts))
-        made.end(f"m{i}")
-        made.count(0, load(8.0, **parts))
+        one_window(made, f"m{i}", load(**parts), load(8.0, **parts))
     return made
 
 
@@ -186,9 +191,8 @@ def test_unknown_harm_is_booked_for_nobody_and_judges_nothing() -> None:
     stale = Load(None, None, None, None, 9.0, ("b",), known.parts[:1])
     made = HarmLedger(1e9)
     for i in range(18):
-        made.open(f"m{i}", stale if i % 2 else known)
-        made.end(f"m{i}")
-        made.count(0, known if i % 2 else stale)
+        opened, ended = (stale, known) if i % 2 else (known, stale)
+        one_window(made, f"m{i}", opened, ended)
     assert made.burden(10, known, 8.0) is None
     assert ledger(9, **SKEWED).burden(10, stale, 8.0) is None
 
@@ -196,21 +200,15 @@ def test_unknown_harm_is_booked_for_nobody_and_judges_nothing() -> None:
 def test_harm_is_counted_as_it_happened_not_as_it_was_forecast() -> None:
     made = HarmLedger(1e9)
     for i in range(4):
-        made.open(f"m{i}", load(**SKEWED))
-        made.end(f"m{i}")
-        made.count(0, load(8.0, **EVEN))
+        one_window(made, f"m{i}", load(**SKEWED), load(8.0, **EVEN))
     burden = made.burden(10, load(**EVEN), 8.0)
     assert burden is not None
     assert (burden.now, burden.then) == (pytest.approx(1.0), pytest.approx(1.0))
 
 
-def test_a_merge_that_several_learners_start_is_booked_once() -> None:
-    made = HarmLedger(1e9)
-    for _ in range(9):
-        made.open("m1", load(**SKEWED))
-        made.end("m1")
-        made.count(0, load(8.0, **SKEWED))
-    assert made.burden(10, load(**SKEWED), 8.0) is None
+def test_a_window_that_would_harm_nobody_is_not_judged() -> None:
+    idle = load(a=(0.0, 1000.0), b=(0.0, 1000.0))
+    assert ledger(4, **SKEWED).burden(10, idle, 8.0) is None
 
 
 def test_harm_fades_and_is_forgiven() -> None:

@@ -67,6 +67,30 @@ def test_seconds_unknown_are_no_evidence() -> None:
     assert not any(has_skill(counts, [second % 9 != 0 for second in range(1200)]))
 
 
+@pytest.mark.parametrize("history_s", [1.0, 5.0, 8.0])
+def test_window_as_long_as_the_memory_or_longer_is_no_evidence(history_s: float) -> None:
+    made = engine("slack_seasonal", history_s=history_s, window_s=8.0, tick_s=1.0)
+    results = run(made, world_with_a_season()[:400], 99.0)
+    assert len(results) >= 90
+    skill = SeasonalSkill(1.0, history_s)
+    for second, window_s in enumerate([8.0] * 40 + [2.0] * 20 + [60.0] * 100, start=1):
+        skill.observe(second * SECOND_US, 5 * second, 5.0, window_s)
+        assert skill.season is None
+
+
+def test_season_is_dropped_once_windows_outgrow_the_memory() -> None:
+    counts = np.random.default_rng(1).poisson(periodic(1300)).tolist()
+    skill, rate, arrived, told = SeasonalSkill(1.0, 600.0), EwRate(4.0), 0, []
+    for second, count in enumerate(counts + counts, start=1):
+        arrived += count
+        rate.update(count, 1.0)
+        window_s = 8.0 if second <= len(counts) else 601.0
+        skill.observe(second * SECOND_US, arrived, rate.per_s, window_s)
+        told.append(skill.season is not None)
+    assert told[1299]
+    assert not told[-1]
+
+
 @pytest.mark.parametrize("period_s", [25.0, 43.7, 120.0])
 def test_period_is_found_to_a_fraction_of_a_second(period_s: float) -> None:
     counts = np.random.default_rng(4).poisson(periodic(1800, period_s)).astype(float)
