@@ -28,7 +28,7 @@ def with_another_future(requests: Requests, from_s: float, rng: np.random.Genera
     arrival_s, e2e_s = requests.arrival_s[past], requests.e2e_s[past].copy()
     running = arrival_s + e2e_s > from_s
     e2e_s[running] = from_s - arrival_s[running] + rng.uniform(0.01, 9.0, int(running.sum()))
-    count = int(rng.integers(0, 40 * (DURATION_S - from_s) + 1))
+    count = int(rng.integers(0, int(40 * (DURATION_S - from_s)) + 1))
     coming = np.sort(rng.uniform(from_s, DURATION_S, count))
     return requests_of(
         np.concatenate([arrival_s, coming]),
