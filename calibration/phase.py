@@ -1,8 +1,9 @@
 """Are runs independent? Runs that start at one phase of a periodic load repeat one experiment.
 
 A fixed period that happens to miss the bursts misses them in each such run: n runs then carry the
-evidence of one. Looked for in the counts themselves, wherever the runs came from: the frequency
-that stands out of its neighbourhood in the mean spectrum, and the phase each run has there.
+evidence of one. Looked for in the counts themselves, wherever the runs came from: the frequencies
+that stand out of their neighbourhood in the mean spectrum, and the phase each run has there. And
+a run given twice, or shifted, is one run.
 """
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
+from calibration.placement.compiled import compiled
 from slackwater.errors import InputError
 
 MIN_PHASES = 6
@@ -22,6 +24,11 @@ MIN_CELLS = 32
 """In shorter runs no period can be found."""
 PEAK_P = 0.001
 NEIGHBOURS = 12
+LOOKED_AT = 64
+MOST_PERIODS = 5
+"""Periods whose phases are looked at; each further one would refuse more runs by chance."""
+SHIFTED = 10
+SAME = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class PhaseLock:
     """What the phases of the runs at the dominant period say.
 
     Attributes:
-        period_s: the dominant period; None when none stands out.
+        period_s: the period that is locked, else the dominant one; None when none stands out.
         phases: distinct phases that the runs take, if under 6; None when they are spread.
         locking: length of the mean phase vector at that number of phases, 0 to 1.
         independent: no lock was found.
@@ -57,28 +64,83 @@ def phase_lock(counts: ArrayLike, cell_s: float) -> PhaseLock:
             "a period"
         )
         raise InputError(msg)
+    copies = repeated(table)
+    if copies is not None:
+        first, second = copies
+        reason = (
+            f"runs {first} and {second} are the same traffic; a run that repeats is no evidence"
+        )
+        return PhaseLock(None, None, None, False, reason)
     spectrum = np.fft.rfft(table - table.mean(axis=1, keepdims=True), axis=1)[:, 1:]
-    peak = dominant(np.mean(np.abs(spectrum) ** 2, axis=0), len(table))
-    if peak is None:
+    length_s = table.shape[1] * cell_s
+    found = [
+        _judged(np.angle(spectrum[:, peak]), length_s / (peak + 1))
+        for peak in periods(np.mean(np.abs(spectrum) ** 2, axis=0), len(table))
+    ]
+    if not found:
         return PhaseLock(None, None, None, True, "no period stands out of the load")
-    return _judged(np.angle(spectrum[:, peak]), table.shape[1] * cell_s / (peak + 1))
+    return next((lock for lock in found if not lock.independent), found[0])
 
 
-def dominant(power: NDArray[np.float64], runs: int) -> int | None:
-    """Index of the bin that stands out most from the median of its neighbours; None if none does.
+def repeated(table: NDArray[np.float64]) -> tuple[int, int] | None:
+    """Two runs of [runs, cells] that are one, shifted by up to a tenth or not; None if none are.
 
-    The mean of `runs` periodograms of noise is a gamma variable of that shape, whose tail is a
-    sum of Poisson terms.
+    Nearly all cells that are not idle in both hold the same count in both: independent traffic
+    agrees in a small part of them.
+    """
+    first, second = _same(table, table.shape[1] // SHIFTED, MIN_CELLS, SAME)
+    return None if first < 0 else (min(first, second), max(first, second))
+
+
+@compiled
+def _same(table: NDArray[np.float64], shifts: int, least: int, share: float) -> tuple[int, int]:
+    """The first pair of rows of which one, shifted, is the other; (-1, -1) where there is none."""
+    runs, cells = table.shape
+    for i in range(runs):
+        for j in range(runs):
+            for shift in range(shifts + 1 if i != j else 0):
+                busy, apart = 0, 0
+                allowed = (1 - share) * (cells - shift)
+                for cell in range(cells - shift):
+                    one, other = table[i, cell + shift], table[j, cell]
+                    if one > 0 or other > 0:
+                        busy += 1
+                        if one != other:
+                            apart += 1
+                            if apart > allowed:
+                                break
+                if busy >= least and apart < (1 - share) * busy:
+                    return i, j
+    return -1, -1
+
+
+def periods(power: NDArray[np.float64], runs: int) -> list[int]:
+    """Indices of the bins that stand out from the median of their neighbours, the strongest first.
+
+    Harmonics of one that is listed already are left out: their phases follow from its own. The
+    mean of `runs` periodograms of noise is a gamma variable of that shape, whose tail is a sum of
+    Poisson terms.
     """
     padded = np.pad(power, NEIGHBOURS, mode="reflect")
     background = np.median(sliding_window_view(padded, 2 * NEIGHBOURS + 1), axis=1)
     # A gamma variable's median lies below its mean, by about a third of its scale.
     background /= 1 - 1 / (3 * runs)
-    ratio = np.divide(power, background, out=np.zeros_like(power), where=background > 0)
-    best = int(np.argmax(ratio))
     if not background.any() and power.any():
-        return int(np.argmax(power))
-    return best if len(power) * _gamma_tail(runs, runs * float(ratio[best])) < PEAK_P else None
+        return [int(np.argmax(power))]
+    ratio = np.divide(power, background, out=np.zeros_like(power), where=background > 0)
+    listed: list[int] = []
+    for peak in np.argsort(-ratio)[:LOOKED_AT].tolist():
+        if len(power) * _gamma_tail(runs, runs * float(ratio[peak])) >= PEAK_P:
+            break
+        if not any(_follows(peak + 1, fundamental + 1) for fundamental in listed):
+            listed.append(peak)
+    return listed[:MOST_PERIODS]
+
+
+def _follows(cycles: int, fundamental: int) -> bool:
+    """Whether that many cycles a run are a multiple of another number, or next to one."""
+    multiple = max(1, round(cycles / fundamental))
+    return abs(cycles - multiple * fundamental) <= max(1, multiple // 2)
 
 
 def _gamma_tail(shape: int, x: float) -> float:

@@ -122,6 +122,24 @@ def test_consecutive_segments_of_a_periodic_load_are_one_phase(period_s: float) 
     assert "random phases" in found.reason
 
 
+def test_weaker_period_that_locks_is_found_beside_a_stronger_one_that_does_not() -> None:
+    rng = np.random.default_rng(5)
+    at = 576.0 * np.arange(8)[:, None] + np.arange(CELLS) * CELL_S
+    rate = 2.0 * (1 + np.sin(2 * np.pi * at / 47.5)) + 1.5 * (at % 36 >= 12)
+    found = phase_lock(rng.poisson(rate * CELL_S), CELL_S)
+    assert not found.independent
+    assert found.period_s == pytest.approx(36.0, rel=0.05)
+
+
+@pytest.mark.parametrize("shift", [0, 20])
+def test_run_given_twice_is_no_run_more(shift: int) -> None:
+    long = np.random.default_rng(6).poisson(1.0, size=(7, CELLS + shift))
+    runs = np.vstack([long[:, :CELLS], long[3:4, shift:]])
+    found = phase_lock(runs, CELL_S)
+    assert not found.independent
+    assert "runs 3 and 7 are the same traffic" in found.reason
+
+
 def test_few_distinct_phases_are_too_few() -> None:
     starts = SEGMENT_S * np.arange(9)  # 600 s is 6 2/3 periods of 90 s
     found = phase_lock(segments(np.random.default_rng(1), starts, 90.0), CELL_S)
@@ -153,7 +171,8 @@ def test_aperiodic_bursts_are_not_refused() -> None:
 
 def test_noiseless_and_idle_runs() -> None:
     still = np.tile(np.arange(CELLS) % 40 < 10, (6, 1))
-    assert phase_lock(still, CELL_S).phases == 1
+    assert "same traffic" in phase_lock(still, CELL_S).reason
+    assert not phase_lock(still, CELL_S).independent
     assert phase_lock(np.zeros((6, CELLS)), CELL_S).independent
 
 
