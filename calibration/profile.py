@@ -3,6 +3,7 @@
 Reading and writing the file is the caller's; here are its form and its checks.
 """
 
+import math
 from typing import Literal
 
 import msgspec
@@ -128,16 +129,46 @@ def check_profile(profile: Profile, where: str = "profile") -> Profile:
     Raises `InputError`. The other figures are checked by the model that they make.
     """
     for name, value in (("slo_s", profile.slo_s), ("window_s", profile.window_s)):
-        if not value > 0:
-            msg = f"{where}: {name} is {value}; it must be above 0 s"
+        if not 0 < value < math.inf:
+            msg = f"{where}: {name} is {value:g}; it must be above 0 s, and finite"
             raise InputError(msg)
-    if not profile.overlap.slowdown >= 1:
-        msg = f"{where}: overlap.slowdown is {profile.overlap.slowdown}; it must be 1 or more"
+    if not 1 <= profile.overlap.slowdown < math.inf:
+        msg = (
+            f"{where}: overlap.slowdown is {profile.overlap.slowdown:g}; it must be 1 or more, and "
+            "finite"
+        )
         raise InputError(msg)
-    effect = profile.effect
-    if effect is not None and not (
-        effect.merges >= 0 < effect.p95_ratio_low <= effect.p95_ratio <= effect.p95_ratio_high
-    ):
-        msg = f"{where}: effect: the ratio must lie in its interval, above 0, merges at 0 or more"
-        raise InputError(msg)
+    if profile.effect is not None:
+        _check_effect(profile.effect, where)
     return profile
+
+
+def _check_effect(effect: Effect, where: str) -> None:
+    if effect.merges < 0:
+        msg = f"{where}: effect.merges is {effect.merges}; it must be 0 or more"
+        raise InputError(msg)
+    _check_ratio(
+        "p95_ratio", (effect.p95_ratio_low, effect.p95_ratio, effect.p95_ratio_high), where
+    )
+    odds = (effect.odds_ratio_low, effect.odds_ratio, effect.odds_ratio_high)
+    known = tuple(figure for figure in odds if figure is not None)
+    if not known:
+        return
+    if len(known) < len(odds):
+        msg = (
+            f"{where}: effect: odds_ratio, odds_ratio_low and odds_ratio_high go together; give "
+            "all three or none"
+        )
+        raise InputError(msg)
+    _check_ratio("odds_ratio", known, where)
+
+
+def _check_ratio(name: str, interval: tuple[float, ...], where: str) -> None:
+    """`interval` is low, ratio, high."""
+    low, ratio, high = interval
+    if not 0 < low <= ratio <= high < math.inf:
+        msg = (
+            f"{where}: effect.{name} is {ratio:g}, {name}_low {low:g}, {name}_high {high:g}; the "
+            "ratio must lie in its interval, all three above 0 and finite"
+        )
+        raise InputError(msg)

@@ -1,5 +1,6 @@
 """Tuned settings as a versioned JSON document: what was found, how, and on which traffic."""
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +10,7 @@ from slackwater.errors import InputError
 
 SCHEMA_VERSION: Literal[1] = 1
 KIND: Literal["slackwater tuned settings"] = "slackwater tuned settings"
+SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +26,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def same_as(self, sha256: str | None, regime: str | None, seed: int | None) -> bool:
         """Whether this is the same file, or the same regime with the same seed."""
         if self.sha256 is not None:
-            return self.sha256 == sha256
+            return sha256 is not None and self.sha256.lower() == sha256.lower()
         return (self.regime, self.seed) == (regime, seed)
 
 
@@ -104,8 +106,9 @@ class _Versioned(msgspec.Struct, frozen=True):
 def decode_tuned(text: bytes | str, where: str) -> Tuned:
     """Read tuned settings from JSON; `where` names the source in messages.
 
-    Raises `InputError` for text that is no such document, another version, and settings that are
-    not this policy's.
+    Raises `InputError` for text that is no such document, another version, settings that are not
+    this policy's, and a training list that does not name its traffic. A list that names other
+    traffic cannot be told from a true one.
     """
     try:
         head = msgspec.json.decode(text, type=_Versioned)
@@ -124,7 +127,25 @@ def decode_tuned(text: bytes | str, where: str) -> Tuned:
         if name not in known:
             msg = f"{where}: {name} is none of {tuned.policy}'s settings: {', '.join(known)}"
             raise InputError(msg)
+    _check_training(tuned.training, where)
     return tuned
+
+
+def _check_training(training: list[Training], where: str) -> None:
+    """Refuse a file that does not say what it was tuned on: no traffic could then be unseen."""
+    if not training:
+        msg = f"{where}: training names no traffic; make the file again with slackwater tune"
+        raise InputError(msg)
+    for one in training:
+        generated = one.regime is not None and one.seed is not None
+        if one.sha256 is not None and not SHA256.fullmatch(one.sha256):
+            wrong = f"sha256 is {one.sha256[:70]!r}; it must be 64 hexadecimal digits"
+        elif one.sha256 is None and not generated:
+            wrong = "neither a file's sha256 nor regime and seed are given"
+        else:
+            continue
+        msg = f"{where}: training {one.name!r}: {wrong}; make the file again with slackwater tune"
+        raise InputError(msg)
 
 
 def encode_tuned(tuned: Tuned) -> bytes:

@@ -98,15 +98,20 @@ def evaluate(
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     check_traffic(traces, regimes, runs, seed)
     from slackwater.cli.evaluate_db import check_recordable, recording
-    from slackwater.cli.evaluate_document import check_writable, document, write
-    from slackwater.cli.evaluate_report import check_page, write_report
+    from slackwater.cli.evaluate_document import document, write
+    from slackwater.cli.evaluate_report import write_report
+    from slackwater.cli.outputs import DOCUMENT, REPORT, RUN_LOG, Failures, Output, check_outputs
 
-    check_writable(json)
-    check_page(report)
+    named = (
+        Output("--db", db, RUN_LOG),
+        Output("--json", json, DOCUMENT),
+        Output("--report", report, REPORT),
+    )
+    check_outputs(named, (*traces, profile, *(settings or ())))
     check_recordable(db)
     from rich.console import Console
 
-    from slackwater.cli.evaluate_job import Evaluation, Job
+    from slackwater.cli.evaluate_job import Evaluation, Group, Job
     from slackwater.cli.evaluate_output import print_group, progress
 
     evaluation = Evaluation(
@@ -131,14 +136,21 @@ def evaluate(
             model=tuple(model or ()),
         )
     )
-    with recording(db) as record, progress(evaluation.total_runs) as advance:
+    groups: list[Group] = []
+    failed = Failures()
+    with failed.later(), recording(db) as record, progress(evaluation.total_runs) as advance:
         groups = list(evaluation.groups(advance))
         record(evaluation, groups)
+    if not groups:
+        failed.end()
     console = Console()
     for group in groups:
         print_group(group, claim, console)
     console.print(evaluation.ground.figures.line(), highlight=False)
     if json is not None:
-        write(json, document(evaluation, groups))
+        with failed.later():
+            write(json, document(evaluation, groups))
     if report is not None:
-        write_report(report, evaluation, groups)
+        with failed.later():
+            write_report(report, evaluation, groups)
+    failed.end()

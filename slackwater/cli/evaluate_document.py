@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater import __version__
-from slackwater.errors import InputError, SlackwaterError
+from slackwater.cli.outputs import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,23 +45,7 @@ def write(path: Path, fields: dict[str, Any]) -> None:
     import msgspec
 
     encoded = msgspec.json.encode(fields, enc_hook=plain)
-    write_bytes(path, msgspec.json.format(encoded, indent=2) + b"\n", "--json")
-
-
-def write_bytes(path: Path, content: bytes, option: str) -> None:
-    """Write the file that an option names; raises `SlackwaterError` when that fails."""
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        msg = f"cannot write {option} {path}: {error.strerror}"
-        raise SlackwaterError(msg) from None
-
-
-def check_writable(path: Path | None, option: str = "--json") -> None:
-    """Raise `InputError` before any work when the document could not be written there."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        msg = f"cannot write {option} {path}: give a file in a folder that exists"
-        raise InputError(msg)
+    write_output("--json", path, msgspec.json.format(encoded, indent=2) + b"\n")
 
 
 def plain(value: object) -> object:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import InputError, SlackwaterError
+from slackwater.cli.outputs import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ def write_report(path: Path, evaluation: "Evaluation", groups: "Sequence[Group]"
     fields = document(evaluation, groups)
     pictures = [_pictures(group, evaluation.protocol.cell_s) for group in groups]
     write_page(
+        "--report",
         path,
         {
             **fields,
@@ -30,23 +31,11 @@ def write_report(path: Path, evaluation: "Evaluation", groups: "Sequence[Group]"
     )
 
 
-def write_page(path: Path, fields: dict[str, Any]) -> None:
+def write_page(option: str, path: Path, fields: dict[str, Any]) -> None:
     """Render the page and write it; raises `SlackwaterError` when it cannot be written."""
     from calibration.report import render
 
-    page = render(fields)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot write the report {path}: {error.strerror}"
-        raise SlackwaterError(msg) from None
-
-
-def check_page(path: Path | None) -> None:
-    """Raise `InputError` before any work when the page could not be written there."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        msg = f"cannot write the report {path}: give a file in a folder that exists"
-        raise InputError(msg)
+    write_output(option, path, render(fields).encode())
 
 
 def command() -> str:

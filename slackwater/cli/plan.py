@@ -66,9 +66,10 @@ def plan(
     """
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     check_traffic(traces, regimes, runs, seed)
-    from slackwater.cli.evaluate_document import check_writable, write
+    from slackwater.cli.evaluate_document import write
+    from slackwater.cli.outputs import DOCUMENT, Output, check_outputs
 
-    check_writable(json)
+    check_outputs([Output("--json", json, DOCUMENT)], (*traces, profile))
     from rich.console import Console
 
     from slackwater.cli.evaluate_output import progress

@@ -58,14 +58,15 @@ def report(
         msg = f"--seed is {seed}; it must be 0 or more"
         raise InputError(msg)
     check_least_gain(least_gain)
-    from slackwater.cli.evaluate_report import check_page, write_page
+    from slackwater.cli.evaluate_report import write_page
+    from slackwater.cli.outputs import REPORT, Output, check_outputs
     from slackwater.cli.report_document import Options, judge_logs
     from slackwater.cli.report_logs import logs_of
 
     logs = logs_of(runs or [])
     page = out or logs[0].with_suffix(".html")
-    check_page(page)
+    check_outputs([Output("--out", page, REPORT)], logs)
     fields, sentence = judge_logs(logs, Options(claim, count, draws, seed, least_gain))
-    write_page(page, fields)
+    write_page("--out", page, fields)
     typer.echo(sentence)
     typer.echo(f"report: {page}")

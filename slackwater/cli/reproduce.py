@@ -26,10 +26,11 @@ def reproduce(
     ] = None,
 ) -> None:
     """Measure the paper's five regimes and print ours beside its figures."""
-    from slackwater.cli.evaluate_document import check_writable, write
+    from slackwater.cli.evaluate_document import write
+    from slackwater.cli.outputs import DOCUMENT, Output, check_outputs
 
     _check(runs, draws, seed)
-    check_writable(json)
+    check_outputs([Output("--json", json, DOCUMENT)])
     from rich.console import Console
 
     from calibration.published import REGIMES

@@ -61,9 +61,9 @@ def tune(
     """
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     check_traffic(traces, regimes, runs, seed)
-    from slackwater.cli.evaluate_document import check_writable, write_bytes
+    from slackwater.cli.outputs import TUNED, Output, check_outputs, write_output
 
-    check_writable(output, "--output")
+    check_outputs([Output("--output", output, TUNED)], (*traces, profile))
     from rich.console import Console
 
     from calibration.tuning.tuned import encode_tuned
@@ -93,5 +93,5 @@ def tune(
     )
     with progress(tuning.steps, "search") as advance:
         tuned = tuning.run(advance)
-    write_bytes(output, encode_tuned(tuned), "--output")
+    write_output("--output", output, encode_tuned(tuned))
     print_tuned(tuned, output, Console())

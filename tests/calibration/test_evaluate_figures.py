@@ -104,6 +104,12 @@ def test_profiles_window_and_slo_reach_the_protocol_and_its_effect_the_gate(prof
     assert group.verdicts[0].steps[0].passed is True
 
 
+def effect(**figures: float) -> str:
+    """A profile's text with an effect that these figures spoil."""
+    good = {"merges": 40, "p95_ratio": 1.7, "p95_ratio_low": 1.5, "p95_ratio_high": 1.9}
+    return json.dumps({"effect": {**good, **figures}})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -114,6 +120,12 @@ def test_profiles_window_and_slo_reach_the_protocol_and_its_effect_the_gate(prof
         ('{"colour": 1}', "colour"),
         ('{"queue": {"slots": "four"}}', "queue.slots"),
         ('{"slo_s": 0}', "slo_s is 0"),
+        (effect(odds_ratio=0.5, odds_ratio_low=1.5, odds_ratio_high=0.1), "odds_ratio is 0.5"),
+        (effect(odds_ratio=1.5, odds_ratio_low=0, odds_ratio_high=2), "all three above 0"),
+        (effect(odds_ratio_low=1.5), "odds_ratio, .*_low and .*_high go together"),
+        (effect(odds_ratio=2, odds_ratio_high=3), "go together; give all three or none"),
+        (effect(p95_ratio_low=2), "p95_ratio is 1.7, p95_ratio_low 2, p95_ratio_high 1.9"),
+        (effect(merges=-1), "effect.merges is -1"),
     ],
 )
 def test_profiles_that_cannot_be_used_say_why(tmp_path: Path, text: str | None, said: str) -> None:

@@ -161,7 +161,7 @@ def test_a_folder_that_is_not_there_is_named_before_any_work(
     run_command(*asked, code=2)
     told = capsys.readouterr().err
     assert told.count("\n") == 1
-    assert "cannot write the report /no/such/folder/r.html: give a file" in told
+    assert "cannot write --report /no/such/folder/r.html: give a file" in told
 
 
 def test_five_hours_of_twelve_policies_stay_a_small_page(made: Any) -> None:

@@ -18,6 +18,7 @@ from slackwater.cli import main
 from slackwater.cli.evaluate_ground import seeds_of
 from slackwater.cli.evaluate_sources import from_regime
 from slackwater.cli.evaluate_tuned import TunedFile, unclaimed
+from slackwater.errors import InputError
 
 SHORT = ("--segment", 120)
 QUICK = (*SHORT, "--candidates", 2, "--rounds", 0)
@@ -111,6 +112,34 @@ GAIN = Verdict(
 )  # fmt: skip
 
 
+TRAINED = {"name": "a.csv", "runs": 1, "requests": 9}
+
+
+@pytest.mark.parametrize(
+    ("training", "said"),
+    [
+        ([], "training names no traffic"),
+        ([{**TRAINED, "sha256": None}], "neither a file's sha256 nor regime and seed are given"),
+        ([{**TRAINED, "regime": "bursty"}], "neither a file's sha256 nor regime and seed"),
+        ([{**TRAINED, "sha256": "abc"}], "it must be 64 hexadecimal digits"),
+        ([{**TRAINED, "sha256": "g" * 64}], "it must be 64 hexadecimal digits"),
+    ],
+)
+def test_file_that_does_not_say_what_it_was_tuned_on_is_refused(
+    training: list[dict[str, object]], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        decode_tuned(json.dumps({**MINIMAL, "training": training}), "t.json")
+
+
+def test_hashes_are_compared_whatever_their_case() -> None:
+    trained = {**TRAINED, "sha256": "AB" * 32}
+    (found,) = decode_tuned(json.dumps({**MINIMAL, "training": [trained]}), "t.json").training
+    assert found.same_as("ab" * 32, None, None)
+    assert not found.same_as("ac" * 32, None, None)
+    assert not found.same_as(None, "bursty", 7)
+
+
 @pytest.mark.parametrize(
     ("load", "seed", "verdict", "tier"),
     [
@@ -190,7 +219,7 @@ MINIMAL = {
     "policy": "slack",
     "settings": {"stopping_tau_s": 4.0},
     "conditions": {},
-    "training": [],
+    "training": [{"name": "a.csv", "runs": 1, "requests": 9, "sha256": "0" * 64}],
     "search": {
         **{"seed": 0, "random_candidates": 1, "rounds": 0, "folds": 0, "candidates_scored": 2},
         **{"objective": "gain", "guard": "inner", "smallest_budget": 3, "largest_budget": 9},
