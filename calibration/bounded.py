@@ -31,6 +31,8 @@ class BoundPrice:
         harmed_pp, bounded_harmed_pp: requests in windows, mean over runs, percentage points.
         worst, bounded_worst: the sidecar that bears most for its requests, the runs put together;
             None where unknown.
+        exceeded: whether `bounded_worst` lies above `max_burden`. The bound is soft: it refuses
+            what a policy chooses, not what H_max or the run's end forces, and goes by expected harm.
     """
 
     policy: str
@@ -47,6 +49,7 @@ class BoundPrice:
     bounded_harmed_pp: float
     worst: Bearer | None
     bounded_worst: Bearer | None
+    exceeded: bool | None
 
 
 def bounded_name(policy: str, max_burden: float) -> str:
@@ -79,6 +82,7 @@ def _price(
     free, bounded = _runs(policy, scored), _runs(bounded_name(policy, max_burden), scored)
     lost = [a.gain_pp - b.gain_pp for a, b in zip(free, bounded, strict=True)]
     gain_pp, price_pp = _mean([run.gain_pp for run in free]), _mean(lost)
+    worst = worst_sidecar(bounded)
     return BoundPrice(
         policy=policy,
         max_burden=max_burden,
@@ -93,7 +97,8 @@ def _price(
         harmed_pp=_mean([100 * run.cost / run.requests for run in free]),
         bounded_harmed_pp=_mean([100 * run.cost / run.requests for run in bounded]),
         worst=worst_sidecar(free),
-        bounded_worst=worst_sidecar(bounded),
+        bounded_worst=worst,
+        exceeded=None if worst is None or worst.burden is None else worst.burden > max_burden,
     )
 
 

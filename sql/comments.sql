@@ -193,7 +193,7 @@ COMMENT ON COLUMN stg_windows."same_digest" IS 'true if all learners had equal w
 COMMENT ON COLUMN stg_windows."bytes_exchanged" IS 'payload put into the all-reduce by all learners, bytes';
 COMMENT ON COLUMN stg_windows."window_end_us" IS 'end of the window: the last learner''s, or as planned where one never finished; microseconds since the Unix epoch';
 
-COMMENT ON VIEW stg_windows_requests IS 'Each request with the word on whether a merge window harmed it. `arrived`: it arrived in a window. `in_service`: it arrived before one and was still there when it began. `outside`: neither. The last window that began before a moment, with the latest end of all that began before it, decides: so each request is looked at once, however many the windows.';
+COMMENT ON VIEW stg_windows_requests IS 'Each request of a live run with the word on whether a merge window harmed it. Evaluated runs are left out: nobody merged in them, their windows are in placements. `arrived`: it arrived in a window. `in_service`: it arrived before one and was still there when it began. `outside`: neither. The last window that began before a moment, with the latest end of all that began before it, decides: so each request is looked at once, however many the windows.';
 COMMENT ON COLUMN stg_windows_requests."run_id" IS 'name of the run';
 COMMENT ON COLUMN stg_windows_requests."sidecar" IS 'the latency-sensitive server';
 COMMENT ON COLUMN stg_windows_requests."request_id" IS 'the request''s own identifier';
@@ -250,7 +250,7 @@ COMMENT ON COLUMN decisions_by_reason."last_decided" IS 'the last of these decis
 COMMENT ON COLUMN decisions_by_reason."mean_gap_s" IS 'mean time since the last merge, seconds';
 COMMENT ON COLUMN decisions_by_reason."mean_signal_age_s" IS 'mean age of the oldest signal used, seconds';
 
-COMMENT ON VIEW excess_violation IS 'How much more often was the objective violated than on the same trace without merges? A live run is set beside the mean of the runs of that trace in which no merge began. One that has none is left out; generated loads must agree in their seed. An evaluated run is its own baseline: a request that a policy''s window touches takes `slowdown` times as long, as the serving model `overlap` assumes. Its requests count from a moment before its start on, as there. Runs of other serving models are left out; placements.excess_pp has their figure.';
+COMMENT ON VIEW excess_violation IS 'How much more often was the objective violated than on the same trace without merges? A live run is set beside the mean of the runs of that trace in which no merge began. One that has none is left out; generated loads must agree in their seed. An evaluated run is its own baseline: a request that a policy''s window touches takes `slowdown` times as long, as the serving model `overlap` assumes. Runs of other serving models are left out; placements.excess_pp has their figure.';
 COMMENT ON COLUMN excess_violation."run_id" IS 'name of the run';
 COMMENT ON COLUMN excess_violation."policy" IS 'the policy that commanded, or was evaluated';
 COMMENT ON COLUMN excess_violation."trace" IS 'name of the trace or of the generated regime';
@@ -344,7 +344,7 @@ COMMENT ON COLUMN placement_gain."random_mean" IS 'mean cost of random schedules
 COMMENT ON COLUMN placement_gain."gain" IS '(random_mean - cost) / random_mean; NULL where the mean is 0';
 COMMENT ON COLUMN placement_gain."gain_pp" IS 'random_mean - cost, in percentage points of the requests';
 
-COMMENT ON VIEW slo_by_overlap IS 'How did requests inside merge windows fare against those outside? As slo, with unanswered and p99. Inside: arrived in a window, or were in service during one. Two rows a run; a run without requests inside has one.';
+COMMENT ON VIEW slo_by_overlap IS 'How did requests inside merge windows fare against those outside? As slo, with unanswered and p99. Inside: arrived in a window, or were in service during one. Two rows a run; a run without requests inside has one, an evaluated run none: see excess_violation.';
 COMMENT ON COLUMN slo_by_overlap."run_id" IS 'name of the run';
 COMMENT ON COLUMN slo_by_overlap."policy" IS 'the policy that commands, NULL when there is none';
 COMMENT ON COLUMN slo_by_overlap."place" IS 'inside (touched by a merge window) or outside';
@@ -358,7 +358,7 @@ COMMENT ON COLUMN slo_by_overlap."p50_s" IS 'median time from arrival to end of 
 COMMENT ON COLUMN slo_by_overlap."p95_s" IS '95th percentile of the time from arrival to end of answered requests, seconds';
 COMMENT ON COLUMN slo_by_overlap."p99_s" IS '99th percentile of the time from arrival to end of answered requests, seconds';
 
-COMMENT ON VIEW slo_by_policy IS 'How often was the latency objective violated in all? Windows or not: one row a run and its policy. Violations are timeouts and answers slower than the objective, out of the requests that can be judged; aborted and failed requests are counted apart. Quantiles are of answered requests.';
+COMMENT ON VIEW slo_by_policy IS 'How often was the latency objective violated in all? Windows or not: one row a run and its policy. Violations are timeouts and answers slower than the objective, out of the requests that can be judged; aborted and failed requests are counted apart. Quantiles are of answered requests. Evaluated runs are left out: their requests were served without merges, see excess_violation.';
 COMMENT ON COLUMN slo_by_policy."run_id" IS 'name of the run';
 COMMENT ON COLUMN slo_by_policy."policy" IS 'the policy that commands, NULL when there is none';
 COMMENT ON COLUMN slo_by_policy."slo_s" IS 'the latency objective: a request that takes longer violates it, seconds';

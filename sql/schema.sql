@@ -413,7 +413,8 @@ COMMENT ON COLUMN draws.serving_model IS 'how cost was counted: overlap, closed_
 COMMENT ON COLUMN draws.seed IS 'seed of the draws';
 COMMENT ON COLUMN draws.draw IS 'number of the draw, from 0';
 COMMENT ON COLUMN draws.budget IS 'merges in the schedule';
-COMMENT ON COLUMN draws.starts_s IS 'starts of its windows, seconds since the run began';
+COMMENT ON COLUMN draws.starts_s IS
+    'starts of its windows, seconds from the run''s begin (runs.created_us)';
 COMMENT ON COLUMN draws.cost IS 'overlap cost, requests';
 
 CREATE TABLE placements (
@@ -444,7 +445,8 @@ COMMENT ON COLUMN placements.run_id IS 'the evaluated run';
 COMMENT ON COLUMN placements.policy IS 'the policy that placed the merges';
 COMMENT ON COLUMN placements.serving_model IS 'how cost was counted: overlap, closed_loop or queue';
 COMMENT ON COLUMN placements.budget IS 'merges made';
-COMMENT ON COLUMN placements.starts_s IS 'starts of its windows, seconds since the run began';
+COMMENT ON COLUMN placements.starts_s IS
+    'starts of its windows, seconds from the run''s begin (runs.created_us)';
 COMMENT ON COLUMN placements.reasons IS 'why each merge was made';
 COMMENT ON COLUMN placements.requests IS 'requests that arrived in the run';
 COMMENT ON COLUMN placements.cost IS 'requests that the windows harm, summed over windows';

@@ -19,7 +19,6 @@ class Gain:
     ceiling: float | None
     oracle: float
     p_value: float
-    rank: float
     merges: float
 
     @property
@@ -51,6 +50,5 @@ def _gain(policy: Policy, axis: Axis) -> Gain:
         ceiling=policy.ceiling_pp,
         oracle=policy.random_pp - policy.oracle_pp,
         p_value=verdict["p_value"],
-        rank=policy.rank,
         merges=policy.mean_of("budget") or 0.0,
     )

@@ -33,14 +33,15 @@ class Headline:
 
 
 def headline(document: Fields, load: str, policy: Policy) -> Headline:
-    """The sentence on one policy of one load."""
+    """The sentence on one policy of one load, with its rank where its envelope was drawn."""
+    ranks = {(one["load"], one["policy"]): one["rank"] for one in document["envelopes"]}
     gained = policy.verdict["verdict"] == GAIN
     return Headline(
         load=load,
         gained=gained,
         sentence=_gain(policy) if gained else _no_gain(policy),
         rests_on=f"{_evidence(document, load, policy)} {_named(document, policy)}",
-        figures=_figures(policy),
+        figures=_figures(policy, ranks.get((load, policy.name))),
     )
 
 
@@ -114,7 +115,7 @@ def _named(document: Fields, policy: Policy) -> str:
     return f"It is the best of {number} policies, and p is corrected for all of them."
 
 
-def _figures(policy: Policy) -> tuple[tuple[str, str], ...]:
+def _figures(policy: Policy, rank: float | None) -> tuple[tuple[str, str], ...]:
     verdict = policy.verdict
     low_high = verdict["interval"]
     interval = f"{low_high[0]:.2f} to {low_high[1]:.2f} pp" if low_high else "none under 6 runs"
@@ -124,7 +125,10 @@ def _figures(policy: Policy) -> tuple[tuple[str, str], ...]:
         ("95 % interval", interval),
         ("p, two-sided", f"{verdict['p_value']:.2g}"),
         ("requests harmed", f"{policy.cost_pp:.1f} %, random {policy.random_pp:.1f} %"),
-        ("random schedules that did better", f"{policy.rank:.1f} %"),
+        (
+            "random schedules that did better" + (", mean of runs" if len(policy.runs) > 1 else ""),
+            "unknown" if rank is None else f"{rank:.1f} %",
+        ),
         ("share of the oracle's gain", capture),
         ("merges a run", f"{mean([run['budget'] for run in policy.runs]):.1f}"),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibration.gate import mean_envelope
+from calibration.gate import mean_envelope, rank_of
 
 BARS = 60
 POINTS = 2000
@@ -15,12 +15,16 @@ SHARES = {"p05_pp": 0.05, "median_pp": 0.5, "p95_pp": 0.95}
 
 
 def envelope_picture(
-    load: str, policy: str, draws_pp: Sequence[npt.NDArray[np.float64]]
+    load: str,
+    policy: str,
+    draws_pp: Sequence[npt.NDArray[np.float64]],
+    policy_pp: Sequence[float],
 ) -> dict[str, Any]:
     """The mean over the runs of the matched random cost, as a histogram with its percentiles.
 
     `draws_pp` [runs][draws] are costs of random schedules with the policy's own budget in each
-    run, in percentage points of requests.
+    run, in percentage points of requests, and `policy_pp` [runs] the policy's own. `rank` is that
+    of the policy's mean among those drawn.
     """
     costs = mean_envelope(draws_pp)
     # No more bars than costs there are: whole numbers would else leave gaps between them.
@@ -29,6 +33,7 @@ def envelope_picture(
         "load": load,
         "policy": policy,
         "draws": len(costs),
+        "rank": rank_of(policy_pp, draws_pp),
         "mean_pp": float(costs.mean()),
         "least_pp": float(costs.min()),
         "most_pp": float(costs.max()),

@@ -41,11 +41,6 @@ class Policy:
         return mean([run["ceiling"] * _pp(run, "random_mean") for run in self.runs])
 
     @property
-    def rank(self) -> float:
-        """Random schedules that did better, %, mean over the runs."""
-        return mean([run["percentile"] for run in self.runs])
-
-    @property
     def spared(self) -> float | None:
         """Requests spared per sidecar and ten minutes, mean over the runs; None if unknown."""
         if any(run["run"] not in self.traffic for run in self.runs):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.console import Console
     from rich.table import Table
 
@@ -57,7 +59,7 @@ def table_of(group: "Group") -> "Table":
     `K` is the budget; `harm` and `random` are requests in windows, in % of all requests: the
     policy's, and matched random schedules'. `gain` is their difference in % of `random`, `ceil`
     the predictable ceiling in the same; `oracle` is how much of the exact oracle's gain `gain`
-    is; `rank` is the % of random schedules that did better.
+    is; `rank` is the % of random schedules whose mean over the runs is lower.
     """
     from rich.table import Table
 
@@ -72,9 +74,10 @@ def table_of(group: "Group") -> "Table":
     table.add_column("policy", no_wrap=True)
     for name in ("K", "harm", "random", "gain", "ceil", "oracle", "rank", "p"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for verdict in group.verdicts:
-        table.add_row(*_row(verdict, runs_of(verdict.policy, group.scored)))
+        drawn = [one.random_pp[verdict.policy] for one in group.scored]
+        table.add_row(*_row(verdict, runs_of(verdict.policy, group.scored), drawn))
     return table
 
 
@@ -83,7 +86,9 @@ def runs_of(policy: str, scored: "Sequence[Scored]") -> "list[Run]":
     return [run for one in scored for run in one.runs if run.policy == policy]
 
 
-def _row(verdict: "Verdict", runs: "list[Run]") -> list[str]:
+def _row(verdict: "Verdict", runs: "list[Run]", drawn: "list[NDArray[np.float64]]") -> list[str]:
+    from calibration.gate import rank_of
+
     colour = COLOURS.get(verdict.verdict, "default")
     return [
         verdict.policy,
@@ -93,7 +98,7 @@ def _row(verdict: "Verdict", runs: "list[Run]") -> list[str]:
         _percent(verdict.gain),
         _percent(ceiling_of(runs)),
         _percent(verdict.capture),
-        f"{_mean([run.percentile for run in runs]):.0f}",
+        f"{rank_of([100 * run.cost / run.requests for run in runs], drawn):.0f}",
         f"{verdict.p_value:.2g}",
         f"[{colour}]{verdict.verdict}[/]",
     ]
@@ -147,10 +152,13 @@ def price_lines(group: "Group") -> Iterator[str]:
             UNKNOWN if bearer is None else _burden(bearer)
             for bearer in (price.worst, price.bounded_worst)
         ]
+        missed = ", above the bound, which forced windows may break" if price.exceeded else ""
         yield (
             f"bound {price.max_burden:g} on {price.policy}: gain {price.gain_pp:.2f} to "
             f"{price.bounded_gain_pp:.2f} pp, so it costs {price.price_pp:.2f} pp{share} "
-            f"({interval}); worst burden {worst[0]} to {worst[1]}"
+            f"({interval}); harm {price.harmed_pp:.1f} to {price.bounded_harmed_pp:.1f} % of "
+            f"requests, merges {price.budget:.1f} to {price.bounded_budget:.1f}; worst burden "
+            f"{worst[0]} to {worst[1]}{missed}"
         )
 
 

@@ -46,6 +46,7 @@ def command() -> str:
 def _pictures(group: "Group", cell_s: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Each run's traffic, and each policy's envelope over the runs."""
     from calibration.report import envelope_picture, traffic_picture
+    from slackwater.cli.evaluate_output import runs_of
 
     sidecars = {one.source.name: _sidecars(one.source.requests.sidecar) for one in group.traffic}
     traffic = [
@@ -54,7 +55,12 @@ def _pictures(group: "Group", cell_s: float) -> tuple[list[dict[str, Any]], list
         for run in one.runs[:1]
     ]
     envelopes = [
-        envelope_picture(group.name, policy, [one.random_pp[policy] for one in group.scored])
+        envelope_picture(
+            group.name,
+            policy,
+            [one.random_pp[policy] for one in group.scored],
+            [100 * run.cost / run.requests for run in runs_of(policy, group.scored)],
+        )
         for policy in group.scored[0].random_pp
     ]
     return traffic, envelopes

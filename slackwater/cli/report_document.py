@@ -97,9 +97,9 @@ def _document(
     from slackwater.cli.evaluate_document import SCHEMA_VERSION, versions
     from slackwater.cli.evaluate_report import command
 
-    draws: dict[str, list[Any]] = {}
+    by_policy: dict[str, list[LiveScored]] = {}
     for one in scored:
-        draws.setdefault(one.run.policy, []).append(one.random_pp)
+        by_policy.setdefault(one.run.policy, []).append(one)
     return {
         "schema_version": SCHEMA_VERSION,
         "configuration": _configuration(logs, logged, scored, asked),
@@ -110,7 +110,15 @@ def _document(
         "notes": _notes(logged, scored, asked),
         "command": command(),
         "traffic": [_traffic(one) for one in scored],
-        "envelopes": [envelope_picture(LOAD, policy, rows) for policy, rows in draws.items()],
+        "envelopes": [
+            envelope_picture(
+                LOAD,
+                policy,
+                [one.random_pp for one in runs],
+                [100 * one.run.cost / one.run.requests for one in runs],
+            )
+            for policy, runs in by_policy.items()
+        ],
         "live": [
             {"run": one.run.name, "policy": one.run.policy, **row}
             for one in logged

@@ -44,7 +44,8 @@ def sql(
         bool,
         typer.Option(
             "--schema",
-            help="Say what the columns of a table, view or analysis mean; of all without a NAME.",
+            help="Say what the columns of a table, view or analysis mean; of all without a NAME. "
+            "With --db those of that file, which an older Slackwater may have made.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON array of rows.")] = False,
@@ -65,32 +66,46 @@ def sql(
         return
     text = _resolve(what)
     most = limit if limit is not None or json or csv else SHOWN_ROWS
-    result = ask(db or newest_log("--db names another"), Question(sql=text, max_rows=most))
+    log = db or newest_log("--db names another")
+    result = ask(log, Question(sql=text, max_rows=most))
     if json:
         sql_output.print_json(result.table)
     elif csv:
         sql_output.print_csv(result.table)
     else:
         sql_output.print_table(result)
+    if not result.table.num_rows:
+        _say_why(what, log)
 
 
 def _explain(what: str | None, db: Path | None, *, json: bool, csv: bool) -> None:
     """Print what columns mean, of one relation or of all; raises `InputError`."""
-    if db is not None:
-        msg = "--schema tells of the tables that this Slackwater writes; leave --db out"
-        raise InputError(msg)
-    texts = _texts()
-    if what is not None and what not in texts:
-        raise _unknown(what, texts)
     from slackwater.cli import sql_output, sql_schema
 
-    columns = sql_schema.columns(what)
+    if db is None:
+        texts = _texts()
+        if what is not None and what not in texts:
+            raise _unknown(what, texts)
+        columns = sql_schema.columns(what)
+    else:
+        columns = sql_schema.columns_of_log(db, what)
+        if what is not None and not columns.num_rows:
+            raise _unknown(what, _texts(), f"{db} has no table or view")
     if json:
         sql_output.print_json(columns)
     elif csv:
         sql_output.print_csv(columns)
     else:
         sql_schema.print_columns(columns)
+
+
+def _say_why(what: str, log: Path) -> None:
+    """Say on stderr why there are no rows, where that is known."""
+    from slackwater.cli.sql_reason import why_no_rows
+
+    why = why_no_rows(what, log)
+    if why is not None:
+        sys.stderr.write(f"slackwater: {why}\n")
 
 
 def _resolve(what: str) -> str:
@@ -115,13 +130,12 @@ def _texts() -> dict[str, str]:
     return found | {name: f"FROM {name}" for name in relations}
 
 
-def _unknown(what: str, names: "Iterable[str]") -> InputError:
+def _unknown(
+    what: str, names: "Iterable[str]", none: str = "no analysis, view or table is"
+) -> InputError:
     close = difflib.get_close_matches(what, list(names), n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return InputError(
-        f"no analysis, view or table is named {what!r}{hint} "
-        "(slackwater sql --list and --schema name them)"
-    )
+    return InputError(f"{none} named {what!r}{hint} (slackwater sql --list and --schema name them)")
 
 
 def _read(path: Path) -> str:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from slackwater.cli.sql_output import console_for_rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
 COLUMNS = """
@@ -36,6 +38,21 @@ def columns(relation: str | None) -> "pa.Table":
     with catalogue() as connection:
         given = {"relation": relation, "analyses": analyses}
         return connection.sql(COLUMNS, params=given).to_arrow_table()
+
+
+def columns_of_log(db: "Path", relation: str | None) -> "pa.Table":
+    """The same of a run log's own tables and views, also while a run is writing it.
+
+    A log holds no analyses: those of this Slackwater are explained. Without rows there is no such
+    relation. Raises `InputError` or `RunLogError` for a log that cannot be asked.
+    """
+    from slackwater.livequery import query
+    from sql import scripts
+
+    if relation in {script.name for script in scripts("analyses")}:
+        return columns(relation)
+    wanted = "NULL" if relation is None else "'" + relation.replace("'", "''") + "'"
+    return query(db, COLUMNS.replace("$analyses", "[]").replace("$relation", wanted))
 
 
 def print_columns(table: "pa.Table") -> None:

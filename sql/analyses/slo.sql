@@ -1,4 +1,5 @@
 -- Did merges hurt? Violations and latency inside and outside merge windows, two rows a run
+-- Of live runs: nobody merged in an evaluated one, excess_violation tells what its windows would do.
 SELECT
     run_id,
     policy,

@@ -1,4 +1,5 @@
 -- What did the load look like? Arrivals, violations and merge starts in steps of 10 s
+-- An evaluated run was served without merges: its merges_started is NULL.
 WITH
     arrivals AS (
         SELECT
@@ -26,7 +27,8 @@ SELECT
     coalesce(arrivals, 0) / 10 AS arrivals_per_s,
     coalesce(violations, 0) AS violations,
     p95_s,
-    coalesce(merges_started, 0) AS merges_started
+    CASE WHEN r.evaluated IS NOT TRUE THEN coalesce(merges_started, 0) END AS merges_started
 FROM arrivals
 FULL JOIN starts USING (run_id, from_time)
+LEFT JOIN stg_runs AS r USING (run_id)
 ORDER BY run_id, from_time;

@@ -1,6 +1,6 @@
 -- How did requests inside merge windows fare against those outside? As slo, with unanswered and p99
 -- Inside: arrived in a window, or were in service during one. Two rows a run; a run without
--- requests inside has one.
+-- requests inside has one, an evaluated run none: see excess_violation.
 CREATE OR REPLACE VIEW slo_by_overlap AS
 SELECT
     q.run_id,

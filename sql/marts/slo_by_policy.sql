@@ -1,6 +1,7 @@
 -- How often was the latency objective violated in all? Windows or not: one row a run and its policy
 -- Violations are timeouts and answers slower than the objective, out of the requests that can be
 -- judged; aborted and failed requests are counted apart. Quantiles are of answered requests.
+-- Evaluated runs are left out: their requests were served without merges, see excess_violation.
 CREATE OR REPLACE VIEW slo_by_policy AS
 SELECT
     q.run_id,
@@ -22,5 +23,6 @@ LEFT JOIN stg_runs AS r USING (run_id)
 LEFT JOIN (
     SELECT run_id, count(*) FILTER (WHERE complete) AS merges FROM stg_windows GROUP BY run_id
 ) AS w USING (run_id)
+WHERE r.evaluated IS NOT TRUE
 GROUP BY q.run_id, r.policy
 ORDER BY q.run_id;

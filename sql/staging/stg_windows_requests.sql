@@ -1,4 +1,5 @@
--- Each request with the word on whether a merge window harmed it.
+-- Each request of a live run with the word on whether a merge window harmed it.
+-- Evaluated runs are left out: nobody merged in them, their windows are in placements.
 -- `arrived`: it arrived in a window. `in_service`: it arrived before one and was still there when
 -- it began. `outside`: neither. The last window that began before a moment, with the latest end of
 -- all that began before it, decides: so each request is looked at once, however many the windows.
@@ -21,6 +22,7 @@ SELECT
         ELSE 'outside'
     END AS overlap
 FROM stg_requests AS q
+ANTI JOIN (SELECT run_id FROM stg_runs WHERE evaluated) AS r USING (run_id)
 ASOF LEFT JOIN windows AS at_arrival
     ON q.run_id = at_arrival.run_id AND q.arrival_us >= at_arrival.window_start_us
 ASOF LEFT JOIN windows AS at_end

@@ -51,6 +51,13 @@ def test_bound_lowers_the_worst_burden_and_its_price_is_paired_over_runs(
     assert price.price_interval_pp is not None
     assert price.price_interval_pp[0] <= price.price_pp <= price.price_interval_pp[1]
     assert price.n == 6
+    assert price.exceeded is (price.bounded_worst.burden > BOUND)
+    for own, harmed_pp, budget in (
+        (free, price.harmed_pp, price.budget),
+        (bounded, price.bounded_harmed_pp, price.bounded_budget),
+    ):
+        assert harmed_pp == pytest.approx(np.mean([100 * run.cost / run.requests for run in own]))
+        assert budget == np.mean([run.budget for run in own])
 
 
 def test_price_of_few_runs_has_no_interval_and_of_no_pair_is_none(scored: list[Scored]) -> None:

@@ -111,6 +111,12 @@ def test_bound_on_harm_runs_beside_each_policy_and_its_price_is_said(
     written = json.loads(out.read_text())
     assert [run["policy"] for run in written["runs"]] == 2 * ["slack", "slack+burden1.1"]
     (price,) = written["bounds"]
+    said = " ".join(result.out.split())
+    assert (
+        f"harm {price['harmed_pp']:.1f} to {price['bounded_harmed_pp']:.1f} % of requests, merges "
+        f"{price['budget']:.1f} to {price['bounded_budget']:.1f};" in said
+    )
+    assert price["exceeded"] == ("above the bound, which forced windows may break" in said)
     assert (price["load"], price["policy"], price["max_burden"]) == ("uneven", "slack", 1.1)
     assert price["worst"]["name"] in {"steady", "bursty"}
     assert written["configuration"]["max_burden"] == 1.1

@@ -13,6 +13,7 @@ import pytest
 import sql
 from slackwater.cli import main
 from slackwater.cli.evaluate_db import recording
+from slackwater.cli.sql_reason import LIVE, why_no_rows
 
 ASKED = ("--regime", "bursty", "--runs", 2, "--segment", 120, "--draws", 2000)
 POLICIES = ("--policies", "fixed_h,slack,wa_forecast")
@@ -43,6 +44,9 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 def reader(evaluated: tuple[Path, dict[str, Any]]) -> Any:
     with duckdb.connect(str(evaluated[0]), read_only=True) as connection:
         yield connection
+
+
+ANALYSES = {script.name for script in sql.scripts("analyses")}
 
 
 def analysis(name: str) -> str:
@@ -87,6 +91,39 @@ def test_excess_violation_is_that_of_the_serving_model(reader: Any) -> None:
     for counted, said in found:
         assert counted == pytest.approx(said, rel=1e-9)
     assert any(said > 0 for _, said in found)
+
+
+def test_harm_is_what_each_policys_windows_did_to_each_sidecar(
+    evaluated: tuple[Path, dict[str, Any]], reader: Any
+) -> None:
+    found = reader.execute(
+        "SELECT h.* EXCLUDE (run_id, share_inside), split_part(h.run_id, '/', 3)"  # noqa: S608
+        f" FROM ({analysis('harm')}) AS h JOIN runs USING (run_id)"
+        " WHERE settings ->> '$.evaluation.counting' = 'in_service'"
+    ).fetchall()
+    said = {
+        (run["policy"], bearer["name"], run["run"].split("/")[1]): (
+            bearer["requests"],
+            bearer["harmed"],
+        )
+        for run in evaluated[1]["runs"]
+        for bearer in run["sidecars"]
+    }
+    assert {(row[0], row[1], row[7]): row[3:5] for row in found} == said
+    assert all(row[2] is None and row[5:7] == (None, None) for row in found)
+    assert len({harmed for _, harmed in said.values()}) > 2
+
+
+def test_live_questions_leave_evaluated_runs_out_and_say_so(
+    evaluated: tuple[Path, dict[str, Any]], reader: Any
+) -> None:
+    for name in LIVE:
+        asked = analysis(name) if name in ANALYSES else f"FROM {name}"
+        assert reader.execute(asked).fetchall() == [], name
+        assert f"{name} tells of live merges" in (why_no_rows(name, evaluated[0]) or ""), name
+    assert why_no_rows("excess_violation", evaluated[0]) is None
+    starts = reader.execute(f"SELECT DISTINCT merges_started FROM ({analysis('traffic')})")  # noqa: S608
+    assert starts.fetchall() == [(None,)]
 
 
 def test_draws_are_those_of_the_verdicts_and_cost_what_sql_says(reader: Any) -> None:
@@ -156,6 +193,7 @@ def test_other_serving_models_are_kept_but_not_recounted(tmp_path: Path) -> None
         assert log.execute("SELECT count(*) FROM draws").fetchall() == [(50,)]
         assert log.execute("SELECT count(*) FROM placement_gain").fetchall() == [(0,)]
         assert log.execute("SELECT count(*) FROM excess_violation").fetchall() == [(0,)]
+    assert "ask the table placements" in (why_no_rows("envelope", path) or "")
 
 
 def test_what_cannot_hold_a_run_log_is_refused_before_any_work(

@@ -173,9 +173,14 @@ def test_five_hours_of_twelve_policies_stay_a_small_page(made: Any) -> None:
 
 def test_pictures_count_every_draw_and_every_request() -> None:
     rng = np.random.default_rng(0)
-    picture = envelope_picture("x", "slack", [rng.normal(5, 1, 300), rng.normal(7, 1, 300)])
+    picture = envelope_picture(
+        "x", "slack", [rng.normal(5, 1, 300), rng.normal(7, 1, 300)], [4.2, 5.8]
+    )
     assert sum(picture["counts"]) == picture["draws"] == 300
     assert abs(picture["mean_pp"] - 6) < 0.2
+    # 1.4 standard deviations of the mean below it, and 0.8 and 1.2 of each run's: 8 %, not 16.
+    assert 5 < picture["rank"] < 11
+    assert envelope_picture("x", "p", [np.arange(4.0), np.arange(4.0)], [1, 1])["rank"] == 37.5
     assert picture["least_pp"] < picture["p05_pp"] < picture["median_pp"] < picture["p95_pp"]
     counts = rng.poisson(2.0, 36_000)
     traffic = traffic_picture("x", "run", counts, 0.5, 2)
@@ -196,7 +201,7 @@ def shown(document: dict[str, Any], claim: str | None) -> dict[str, Any]:
     counts = np.ones(240, np.int64)
     names = dict.fromkeys(run["run"] for run in document["runs"])
     envelopes = [
-        envelope_picture("bursty", verdict["policy"], [np.arange(9.0)])
+        envelope_picture("bursty", verdict["policy"], [np.arange(9.0)], [3.0])
         for verdict in document["verdicts"]
     ]
     return {
@@ -221,5 +226,7 @@ def long_evaluation(document: dict[str, Any], policies: int, runs: int) -> dict[
     base["verdicts"] = [{**verdict, "policy": name} for name in names]
     counts = np.random.default_rng(0).poisson(9, 1200)
     base["traffic"] = [traffic_picture("bursty", f"trace#{i}", counts, 0.5, 2) for i in range(runs)]
-    base["envelopes"] = [envelope_picture("bursty", name, [np.arange(500.0)]) for name in names]
+    base["envelopes"] = [
+        envelope_picture("bursty", name, [np.arange(500.0)], [3.0]) for name in names
+    ]
     return base

@@ -151,11 +151,11 @@ ANSWERS = {
         [("slack", 2, 5.0, 3.0, 2.0, 2.0, 5**0.5, 1.0)],
     ),
     "harm": (
-        "run_id sidecar tenant requests inside share_inside violations violations_inside",
+        "run_id policy sidecar tenant requests inside share_inside violations violations_inside",
         [
-            ("r", "sidecar-0", None, 9, 5, 5 / 9, 2, 2),
-            ("r", "sidecar-0", "shop", 1, 1, 1.0, 1, 1),
-            ("calm", "sidecar-0", None, 4, 0, 0.0, 1, 0),
+            ("r", "slack", "sidecar-0", None, 9, 5, 5 / 9, 2, 2),
+            ("r", "slack", "sidecar-0", "shop", 1, 1, 1.0, 1, 1),
+            ("calm", "none", "sidecar-0", None, 4, 0, 0.0, 1, 0),
         ],
     ),
     "traffic": (

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import duckdb
 import pytest
 from handmade import request
 
@@ -149,9 +150,25 @@ def test_without_a_name_every_column_is_explained(tmp_path):
     assert [row for row in rows if not row["comment"] or not row["about"]] == []
 
 
-def test_an_unknown_name_has_no_schema_and_no_run_log_is_asked_for_one(filled):
+def test_an_unknown_name_has_no_schema(filled):
     assert "did you mean merge_windows" in refused("--schema", "merge_window")
-    assert "leave --db out" in refused("--schema", "--db", str(filled))
+    said = refused("--schema", "merge_window", "--db", str(filled))
+    assert f"{filled} has no table or view named 'merge_window'; did you mean merge_windows" in said
+
+
+def test_the_schema_of_a_log_is_what_that_file_has(path):
+    with RunLog(path) as log:
+        log.commit()
+    with duckdb.connect(str(path)) as opened:
+        opened.execute("CREATE TABLE mine (a INTEGER); COMMENT ON COLUMN mine.a IS 'my own'")
+    (mine,) = json.loads(run("--schema", "mine", "--db", str(path), "--json").stdout)
+    assert (mine["kind"], mine["column_name"], mine["comment"]) == ("table", "a", "my own")
+    everything = json.loads(run("--schema", "--db", str(path), "--json").stdout)
+    assert {row["relation"] for row in everything} >= {"mine", "requests", "slo_by_policy"}
+    of_file = json.loads(run("--schema", "requests", "--db", str(path), "--json").stdout)
+    assert of_file == json.loads(run("--schema", "requests", "--json").stdout)
+    analysis = json.loads(run("--schema", "slo", "--db", str(path), "--json").stdout)
+    assert {row["kind"] for row in analysis} == {"analysis"}
 
 
 def test_limit_bounds_the_rows_and_the_rest_is_mentioned(filled):
@@ -209,6 +226,14 @@ def test_a_file_that_is_no_run_log_fails_in_one_line(tmp_path):
     result = run("slo", "--db", str(junk))
     assert result.returncode == 1
     assert "not a valid DuckDB database" in result.stderr
+
+
+def test_an_answer_without_rows_says_why_where_the_log_knows(path):
+    RunLog(path).close()
+    said = run("matched_random_envelope", "--db", str(path), "--json")
+    assert (said.returncode, json.loads(said.stdout)) == (0, [])
+    assert "tells of evaluations, and none is here" in said.stderr
+    assert run("SELECT 1 WHERE false", "--db", str(path), "--json").stderr == ""
 
 
 def test_two_forms_at_once_are_refused(filled):
