@@ -32,7 +32,7 @@ class BoundPrice:
         worst, bounded_worst: the sidecar that bears most for its requests, the runs put together;
             None where unknown.
         exceeded: whether `bounded_worst` lies above `max_burden`. The bound is soft: it refuses
-            what a policy chooses, not what H_max or the run's end forces, and goes by expected harm.
+            what a policy chooses by expected harm, not what H_max or the run's end forces.
     """
 
     policy: str
