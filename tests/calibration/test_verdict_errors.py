@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from calibration.equivalence import ArmLoad, load_match
+from calibration.evidence import gate_figures
 from calibration.gate import RunFigures
 from calibration.phase import PhaseLock, phase_lock
 from calibration.placement import Grid
 from calibration.verdict import Verdict, judge
+from controller.policies import POLICIES
+from slackwater.cli.evaluate_job import Evaluation, Job
 
 pytestmark = pytest.mark.slow
 
@@ -15,6 +18,7 @@ CELL_S, CELLS, WINDOW, MIN_GAP, MAX_GAP, BUDGET = 0.5, 1200, 16, 36, 144, 11
 EXPERIMENTS, RUNS, DRAWS = 2000, 8, 1000
 LOAD = load_match({"none": ArmLoad([9], [9]), "policies": ArmLoad([9], [9])}, "none")
 SPREAD = PhaseLock(None, None, None, True, "the load is generated without a period")
+LEAST = 0.05
 EVEN = 100 * np.arange(1, BUDGET + 1)
 
 
@@ -61,6 +65,11 @@ def experiment(
             )
             found[policy].append(figures)
     return found
+
+
+def seen_gain(runs: list[RunFigures]) -> float:
+    random = sum(run.random_mean_pp for run in runs)
+    return (random - sum(run.policy_pp for run in runs)) / random
 
 
 def schedules(rng: np.random.Generator) -> np.ndarray:
@@ -132,3 +141,33 @@ def test_fixed_period_on_segments_of_one_periodic_trace_is_not_claimed() -> None
         unchecked += bool(claims(judge({"even": evidence}, {"even": LOAD}, SPREAD, None)))
     assert wrong / 200 <= 0.02
     assert unchecked / 200 > 0.3
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("serving", ["arrivals", "overlap"])
+def test_no_deployed_policy_is_claimed_on_constant_load_over_one_time_in_twenty(
+    serving: str,
+) -> None:
+    """The policies themselves, by the live code: experiments of 8 out of 64 runs of each."""
+    job = Job(
+        traces=(), regimes=("constant",), policies=(), claim=None, window_s=8.0, min_gap_s=18.0,
+        max_gap_s=72.0, segment_s=600.0, runs=64, draws=500, serving=serving,
+        least_gain_percent=5.0, seed=3,
+    )  # fmt: skip
+    (group,) = Evaluation(job).groups(lambda: None)
+    pool: dict[str, list[RunFigures]] = {policy: [] for policy in POLICIES}
+    for run in (run for one in group.scored for run in one.runs):
+        pool[run.policy].append(gate_figures(run))
+    loads, rng = dict.fromkeys(pool, LOAD), np.random.default_rng(24)
+    wrong = dict.fromkeys((*pool, "best of all"), 0)
+    for _ in range(EXPERIMENTS):
+        chosen = rng.choice(64, size=RUNS, replace=False)
+        evidence = {policy: [runs[i] for i in chosen] for policy, runs in pool.items()}
+        # A gain below the least one is no claim, whatever the other steps say: few are left.
+        worth = {p: runs for p, runs in evidence.items() if seen_gain(runs) >= LEAST}
+        for policy, runs in worth.items():
+            wrong[policy] += len(claims(judge({policy: runs}, loads, SPREAD, None)))
+        found = judge(evidence, loads, SPREAD, None, least_gain=LEAST) if worth else []
+        wrong["best of all"] += bool(claims(found))
+    bound = 0.05 + 3 * (0.05 * 0.95 / EXPERIMENTS) ** 0.5
+    assert max(wrong.values()) / EXPERIMENTS <= bound
