@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # A generated run is cut from the middle of traffic, so that the signals are warm and its phase in
 # any period up to this is random: the lead before it lasts once to twice as long.
 LEAD_IN_S = 600.0
+# A run of one merge, or none, has next to no placements to choose from.
+USEFUL_MERGES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,28 @@ def _check_length(name: str, duration_s: float, protocol: "Protocol") -> None:
         )
         raise InputError(msg)
     if duration_s < protocol.run_s:
-        msg = (
-            f"{name}: {duration_s:g} s are shorter than one run of {protocol.run_s:g} s; take "
-            f"--segment {int(duration_s)} or less, or a longer trace"
-        )
+        msg = f"{name}: {_shorter_than_a_run(duration_s, protocol)}"
         raise InputError(msg)
+
+
+def _shorter_than_a_run(duration_s: float, protocol: "Protocol") -> str:
+    """What to do where one whole run is not to be had; a run of a single merge is no help."""
+    run = protocol.corridor
+    whole_s, cell_s = int(duration_s), protocol.cell_s
+    window_s, min_gap_s = run.window_cells * cell_s, run.min_gap_cells * cell_s
+    short = f"{duration_s:g} s are shorter than one run of {protocol.run_s:g} s"
+    if whole_s > USEFUL_MERGES * run.max_gap_cells * cell_s:
+        return f"{short}; take --segment {whole_s} or less, or a longer trace"
+    fitting_s = int(whole_s / (USEFUL_MERGES + 1))
+    if fitting_s <= max(window_s, 1):
+        return f"{short} and hold no {USEFUL_MERGES} merges of {window_s:g} s; take a longer trace"
+    gaps = f"{min_gap_s:g} to {run.max_gap_cells * cell_s:g} s"
+    low_s = min(min_gap_s, max(window_s, fitting_s // 2))
+    return (
+        f"{short} and too short for gaps of {gaps}, which may make fewer than {USEFUL_MERGES} "
+        f"merges; take a longer trace, or --segment {whole_s} --min-gap {low_s:g} "
+        f"--max-gap {fitting_s}"
+    )
 
 
 def _traffic(

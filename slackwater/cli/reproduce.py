@@ -36,11 +36,14 @@ def reproduce(
     from calibration.published import REGIMES
     from slackwater.cli.evaluate_output import progress
     from slackwater.cli.reproduce_job import reproduce_regimes
-    from slackwater.cli.reproduce_output import document, table_of
+    from slackwater.cli.reproduce_output import document, lines_of, table_of
 
     with progress(len(REGIMES) * runs) as advance:
         reproduced = list(reproduce_regimes(runs, draws, seed, advance))
-    Console().print(table_of(reproduced), highlight=False)
+    console = Console()
+    console.print(table_of(reproduced), highlight=False)
+    for line in lines_of(reproduced):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if json is not None:
         write(json, document(runs, draws, seed, reproduced))
 

@@ -1,5 +1,6 @@
 """The reproduction for people and for programs: ours beside the published figures."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 UNKNOWN = "-"
+MIN_RUNS = 6
+"""Fewer have no two-sided p under 5 %: 2^(1 - n) is the least."""
 
 
 def table_of(reproduced: "Sequence[Reproduced]") -> "Table":
@@ -24,7 +27,7 @@ def table_of(reproduced: "Sequence[Reproduced]") -> "Table":
 
     runs = len(reproduced[0].seeds)
     table = Table(
-        title=f"published beside ours, {runs} runs of each regime; % and pp of requests, (sd)",
+        title=f"published beside ours, {runs} runs each; % and pp of requests, (sd)",
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -32,9 +35,8 @@ def table_of(reproduced: "Sequence[Reproduced]") -> "Table":
     )
     for name in ("figure", "published", "ours", "K"):
         table.add_column(name, justify="left" if name == "figure" else "right", no_wrap=True)
-    table.add_column("why they may differ", style="dim")
     for one in reproduced:
-        table.add_row(f"[bold]{one.regime}[/]", "", "", "", f"serving model: {one.serving}")
+        table.add_row(f"[bold]{one.regime}[/], {one.serving}", "", "", "")
         for row in PUBLISHED:
             if row.regime == one.regime:
                 table.add_row(*_row(row, one.figures[row.key]))
@@ -47,8 +49,25 @@ def _row(row: "Published", ours: "Measured") -> list[str]:
         row.said or _figure(row.value, row.sd, row.unit),
         _figure(ours.value, ours.sd, row.unit),
         "" if ours.budget is None else f"{ours.budget:.1f}",
-        row.difference,
     ]
+
+
+def lines_of(reproduced: "Sequence[Reproduced]") -> Iterator[str]:
+    """Below the table: why figures may differ, one line each, and what the runs are too few for."""
+    from calibration.published import PUBLISHED
+
+    yield "why they may differ:"
+    shown = {one.regime for one in reproduced}
+    for row in PUBLISHED:
+        if row.difference and row.regime in shown:
+            yield f"  {row.regime}, {row.label}: {row.difference}"
+    runs = len(reproduced[0].seeds)
+    least = 100 * min(1.0, 2.0 ** (1 - runs))
+    if runs < MIN_RUNS:
+        yield (
+            f"note: {runs} run{'s' if runs > 1 else ''} a regime cannot show a p under 5 %, "
+            f"{least:.3g} % at the least: take --runs {MIN_RUNS} or more"
+        )
 
 
 def _figure(value: float | None, sd: float | None, unit: str) -> str:

@@ -69,7 +69,7 @@ def tune(
     from calibration.tuning.tuned import encode_tuned
     from slackwater.cli.evaluate_output import progress
     from slackwater.cli.tune_job import TuneJob, Tuning
-    from slackwater.cli.tune_output import print_tuned
+    from slackwater.cli.tune_output import print_tuned, told
 
     tuning = Tuning(
         TuneJob(
@@ -91,7 +91,7 @@ def tune(
             model=tuple(model or ()),
         )
     )
-    with progress(tuning.steps, "search") as advance:
+    with progress(tuning.steps, "search") as bar, told(tuning, bar) as advance:
         tuned = tuning.run(advance)
     write_output("--output", output, encode_tuned(tuned))
     print_tuned(tuned, output, Console())

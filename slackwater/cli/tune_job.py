@@ -55,12 +55,16 @@ class Tuning:
         self.training: list[Training] = []
 
     @property
+    def sources(self) -> int:
+        """Traces, and generated runs, that every candidate is scored on."""
+        return len(self.ground.traces) + len(self.job.regimes) * self.job.runs
+
+    @property
     def steps(self) -> int:
         """How often `run` calls `advance`."""
         from calibration.tuning.search import steps_of
 
-        sources = len(self.ground.traces) + len(self.job.regimes) * self.job.runs
-        return steps_of(self.job.rounds) * sources
+        return steps_of(self.job.rounds) * self.sources
 
     def run(self, advance: Callable[[], None]) -> "Tuned":
         """Search, and describe what was found."""

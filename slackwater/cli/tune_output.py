@@ -1,5 +1,8 @@
 """The tuning for people: default beside tuned, on training runs and on held-out ones."""
 
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from calibration.tuning.tuned import Summary, Tuned
+    from slackwater.cli.tune_job import Tuning
 
 LEGEND = (
     "harmed: requests that the windows touch, of all; gain: how far below random schedules with as "
@@ -34,6 +38,31 @@ def print_tuned(tuned: "Tuned", path: "Path", console: "Console") -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+@contextlib.contextmanager
+def told(tuning: "Tuning", advance: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """`advance`, with a line on stderr at the start and after each round where no bar is shown."""
+    if sys.stderr.isatty():
+        yield advance
+        return
+    job, sources, done = tuning.job, tuning.sources, 0
+    sys.stderr.write(
+        f"slackwater: {job.policy}: {job.candidates + 1} candidates on {sources} "
+        f"source{'s' if sources > 1 else ''} of runs, then {job.rounds} rounds around the best: "
+        f"{tuning.steps} passes\n"
+    )
+
+    def counted() -> None:
+        nonlocal done
+        advance()
+        done += 1
+        if done % sources == 0:
+            at = done // sources - 1
+            name = f"round {at} of {job.rounds}" if at else "candidates"
+            sys.stderr.write(f"slackwater: {name} done\n")
+
+    yield counted
 
 
 def notes(tuned: "Tuned") -> list[str]:

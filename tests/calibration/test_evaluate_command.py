@@ -198,7 +198,8 @@ def test_mistakes_end_in_one_line_and_exit_code_2(
         ([], "an empty file"),
         ([5.0], "shorter than a corridor"),
         (steady(20), "shorter than a corridor: the first merge may start at 18 s"),
-        (steady(100), "shorter than one run of 120 s; take --segment 100 or less"),
+        (steady(100), "take a longer trace, or --segment 100 --min-gap 16 --max-gap 33"),
+        (steady(27), "shorter than one run of 120 s and too short for gaps of 18 to 72 s"),
     ],
 )
 def test_traces_too_short_for_a_run_are_refused(
@@ -208,6 +209,18 @@ def test_traces_too_short_for_a_run_are_refused(
     assert result.code == 2
     assert result.err.count("\n") == 1
     assert said in result.err
+
+
+def test_corridor_that_is_said_to_fit_a_short_trace_does(evaluate: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    asked = ("--segment", 100, "--min-gap", 16, "--max-gap", 33, "--draws", 50, "--json", out)
+    assert evaluate(trace(tmp_path, steady(100)), *asked, "--policies", "fixed_h").code == 0
+    assert json.loads(out.read_text())["configuration"]["smallest_budget"] >= 2
+
+
+def test_long_enough_trace_is_told_the_segment_alone(evaluate: Any, tmp_path: Path) -> None:
+    said = evaluate(trace(tmp_path, steady(200))).err
+    assert "shorter than one run of 600 s; take --segment 200 or less" in said
 
 
 def test_trace_of_a_header_alone_is_refused(evaluate: Any, tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ def test_every_published_figure_has_a_row_and_ours_in_json(
     lines = capsys.readouterr().out.splitlines()
     for row in PUBLISHED:
         assert any(row.label in line and row.difference in line for line in lines)
+    assert lines[-1] == (
+        "note: 1 run a regime cannot show a p under 5 %, 100 % at the least: take --runs 6 or more"
+    )
+    table = lines[: lines.index("why they may differ:")]
+    assert len([line for line in table if line.strip()]) == 1 + 1 + len(REGIMES) + len(PUBLISHED)
     assert not [line for line in lines if "None" in line or "nan" in line]
     written: dict[str, Any] = json.loads(first.read_text())
     assert written == json.loads(second.read_text())

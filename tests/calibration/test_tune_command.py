@@ -52,8 +52,14 @@ def test_file_says_what_was_found_and_on_which_traces_and_those_are_not_claimed(
 ) -> None:
     seen, other = trace(tmp_path, "seen.jsonl", 1), trace(tmp_path, "other.jsonl", 2)
     out, result = tmp_path / "tuned.json", tmp_path / "result.json"
-    code, told, _ = slackwater("tune", seen, *QUICK, "--folds", 2, "--output", out)
+    code, told, said = slackwater("tune", seen, *QUICK, "--folds", 2, "--output", out)
     assert code == 0
+    first, *rounds = said.splitlines()
+    passes = int(first.removesuffix(" passes").rpartition(" ")[2])
+    assert rounds == [
+        "slackwater: candidates done",
+        *(f"slackwater: round {i} of {passes - 1} done" for i in range(1, passes)),
+    ]
     assert "held out tuned" in told
     assert "runs are segments of one trace" in told
     tuned = json.loads(out.read_text())
