@@ -23,8 +23,8 @@ LEGEND = (
     "Means over the runs. K: merges; harm: requests that the policy's windows touch, of the run's; "
     "random: the same for random schedules with as many merges; gain: how far below; ceil: what an "
     "oracle gains that knows the rate alone; oracle: share of the best schedule's gain; rank: "
-    "random schedules that did better; p: two-sided, corrected for all policies but one that was "
-    "claimed. A request counts in each window that touches it."
+    "random schedules whose mean is less; p: two-sided, corrected for all policies but one that "
+    "was claimed. A request counts in each window that touches it."
 )
 EVEN_BURDEN = 1.05
 COLOURS = {"placement gain": "green", "budget only": "yellow"}

@@ -95,7 +95,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SlackwaterError, match="cannot write --json .*No space left"):
+    with pytest.raises(SlackwaterError, match=r"cannot write --json .*No space left"):
         write_output("--json", path, b"new")
     assert path.read_bytes() == OLD_DOCUMENT
     assert list(tmp_path.iterdir()) == [path]
