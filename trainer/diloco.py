@@ -1,6 +1,7 @@
 """DiLoCo around a training loop that exists: merges happen inside `optimizer.step()`.
 
-    with Attachment(...) as attachment, DiLoCo(model, optimizer, attachment, group) as diloco:
+    peers = Peers(names)
+    with Attachment(...) as attachment, DiLoCo(model, optimizer, attachment, peers) as diloco:
         for batch in data:
             loss = model(batch)
             loss.backward()
@@ -26,11 +27,12 @@ from torch.utils.hooks import RemovableHandle
 
 from slackwater.attach import Attachment, MergeOrder
 from slackwater.errors import InputError
-from trainer.cards import Group
+from trainer.cards import Group, Solo
 from trainer.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from trainer.exchange import Compression, Exchange
 from trainer.merge import MergeCounts, Merger
 from trainer.outer import OUTER_LR, OUTER_MOMENTUM, OuterState
+from trainer.peers import Peers
 from trainer.randomness import random_state, restore_random_state
 
 VERSION = 1
@@ -59,7 +61,7 @@ class DiLoCo:
         model: any module, on any device; which parameters are trainable is read now.
         inner_optimizer: steps counted are its own; of several, those of the last.
         attachment: entered before.
-        group: joined already.
+        group: joined already, or whom to join on entering and to leave at the end.
         outer_lr: of the outer SGD.
         outer_momentum: Nesterov; 0 for none.
         compression: of pseudo-gradients on the wire: `none`, `bf16` or `int8`.
@@ -84,7 +86,7 @@ class DiLoCo:
         model: nn.Module,
         inner_optimizer: Optimizer | Sequence[Optimizer],
         attachment: Attachment,
-        group: Group,
+        group: Group | Peers,
         *,
         outer_lr: float = OUTER_LR,
         outer_momentum: float = OUTER_MOMENTUM,
@@ -103,7 +105,8 @@ class DiLoCo:
         _check(fragment_sync_delay, fragment_update_alpha, attachment.corridor.min_gap_steps)
         self._model = model
         self._attachment = attachment
-        self._group = group
+        self._peers = group if isinstance(group, Peers) else None
+        self._group: Group = Solo() if isinstance(group, Peers) else group
         self._delay_steps = fragment_sync_delay
         self._checkpoint = checkpoint
         self._stateful = dict(stateful or {})
@@ -122,7 +125,7 @@ class DiLoCo:
         self._exchange = Exchange(compression, self.outer.weights)
         self._merger = Merger(
             attachment,
-            group,
+            self._group,
             self.outer,
             heal=self._heal,
             save=self._merged,
@@ -137,6 +140,8 @@ class DiLoCo:
         return self._merger.counts
 
     def __enter__(self) -> "DiLoCo":
+        if self._peers is not None:
+            self._group = self._merger.group = self._peers.join(self.outer)
         last = self._optimizers[-1]
         self._hook = last.register_step_post_hook(lambda *_: self._after_step())
         return self
@@ -152,6 +157,8 @@ class DiLoCo:
         # The others wait for this learner's word on an exchange that is under way.
         if exc is None and self._merger.under_way is not None:
             self._merger.end()
+        if self._peers is not None:
+            self._group.leave()
 
     def report(
         self, *, loss: float | torch.Tensor | None = None, tokens: int = 0, **other: float | None

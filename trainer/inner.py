@@ -71,3 +71,8 @@ class InnerOptimizer:
     def state(self) -> list[dict[str, Any]]:
         """What a checkpoint needs to go on from here."""
         return [part.state_dict() for part in self._parts]
+
+    def load_state(self, state: list[dict[str, Any]]) -> None:
+        """Go on from there."""
+        for part, its in zip(self._parts, state, strict=True):
+            part.load_state_dict(its)

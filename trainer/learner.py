@@ -98,6 +98,12 @@ class Learner:
             speed=clock.speed,
         )
 
+    def stand(self, step: int, epoch: int) -> None:
+        """Go on from the merge at `step`, the last of `epoch` merges; call before `run`."""
+        self.steps = step
+        self._attachment.joined(step, step, epoch)
+        log.info("%s goes on from step %d, after %d merges", self._settings.learner, step, epoch)
+
     def run(self) -> None:
         """Step until a limit or the wish to end; the step under way is finished first."""
         limit_s = self._settings.duration_s

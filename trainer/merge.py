@@ -66,6 +66,9 @@ class Merger:
         exchange: how pseudo-gradients travel; as they are when not given.
         keep: share of the local weights that stays, see `OuterState.apply`.
         speed: seconds of event time in one of wall time.
+
+    Attributes:
+        group: as given; another one may be joined between merges.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Merger:
         speed: float = 1.0,
     ) -> None:
         self._attachment = attachment
-        self._group = group
+        self.group = group
         self._outer = outer
         self._heal = heal
         self._save = save
@@ -142,7 +145,7 @@ class Merger:
                 current.waited_s = time.monotonic() - waiting
             # A peer may have died in the exchange after this learner was through it: then the
             # others have no mean. Only when all have it may any take the step.
-            self._group.agree(self._card(order, "exchanged", current.fragment), lambda: None)
+            self.group.agree(self._card(order, "exchanged", current.fragment), lambda: None)
         except MergeRefusedError as refusal:
             self._skip(order, refusal)
             return False
@@ -156,7 +159,7 @@ class Merger:
         finite = is_finite(delta)
         tokens = self.tokens[fragment]
         mine = self._card(order, "begin", fragment, finite=finite, tokens=tokens)
-        cards = self._group.agree(mine, self._cancelled(order))
+        cards = self.group.agree(mine, self._cancelled(order))
         refused = sum(not card.finite for card in cards)
         if refused == len(cards):
             # Weights that are not finite never become so again by training: go back to the last
@@ -185,7 +188,7 @@ class Merger:
             self._outer.spans[current.fragment],
             current.shares,
             current.own,
-            self._group,
+            self.group,
         )
         current.exchange_s = time.monotonic() - start
 

@@ -46,6 +46,9 @@ def run_learner(
     training = Training(settings, shard, place.rank)
     with contextlib.ExitStack() as stack:
         folder = _checkpoint_folder(settings.checkpoint_dir, stack)
+        path = folder / f"{settings.learner}.safetensors"
+        # Before the others compare their first weights with these.
+        stood = training.load(path) if settings.resume and path.exists() else None
         group = _join(settings, place, training, stopping)
         stack.callback(group.leave)
         attachment = Attachment(run, settings.learner, settings.participants, corridor, clock)
@@ -54,11 +57,13 @@ def run_learner(
             training,
             attachment,
             group,
-            checkpoint=folder / f"{settings.learner}.safetensors",
+            checkpoint=path,
             clock=clock,
             stopping=stopping,
         )
         with attachment:
+            if stood is not None:
+                learner.stand(*stood)
             if not stopping():
                 ready()
             learner.run()

@@ -21,6 +21,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         max_steps: ends after so many steps; None for no limit.
         duration_s: ends after so long; None for no limit.
         checkpoint_dir: where the checkpoint is kept; None for a folder that goes with the process.
+        resume: go on from the checkpoint in `checkpoint_dir`; from the start when there is none.
         text: file to train on; None for Python's language reference.
         seed: of the first weights, and with the rank of the order of the data.
         peer_timeout_s: how long a peer may be silent, be late to a merge, or take to exchange.
@@ -36,6 +37,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     max_steps: int | None = None
     duration_s: float | None = None
     checkpoint_dir: Path | None = None
+    resume: bool = False
     text: Path | None = None
     seed: int = 0
     peer_timeout_s: float = 10.0
@@ -55,6 +57,10 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 raise InputError(msg)
         if not self.step_s >= 0:
             msg = f"--step-s is {self.step_s:g}; it must be 0 or more seconds"
+            raise InputError(msg)
+
+        if self.resume and self.checkpoint_dir is None:
+            msg = "--resume needs the --checkpoint-dir that holds the checkpoint"
             raise InputError(msg)
 
     def check_place(self, rank: int, world_size: int) -> None:

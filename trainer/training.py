@@ -5,7 +5,8 @@ from pathlib import Path
 import torch
 
 from slackwater.attach import MergeOrder
-from trainer.checkpoint import write_checkpoint
+from slackwater.errors import InputError
+from trainer.checkpoint import read_checkpoint, write_checkpoint
 from trainer.inner import InnerOptimizer
 from trainer.model import CharModel, ModelShape
 from trainer.outer import OuterState
@@ -50,6 +51,25 @@ class Training:
     def held_out_loss(self) -> float:
         """Loss of the weights as they are on text that no learner trains on, nats a byte."""
         return float(self._model(self._held_out))
+
+    def load(self, path: Path) -> tuple[int, int]:
+        """Go on where `save` was called; returns the step and the merges done by then.
+
+        After a merge the own weights are the shared ones, and the order of the data is drawn from
+        a generator of its own: this is all there is. Raises `InputError` when it does not fit.
+        """
+        state = read_checkpoint(path)
+        try:
+            self.outer.load_state_dict(state["outer"])
+            self.outer.restore()
+            self.inner.load_state(state["inner"])
+            self._order.set_state(state["data_order"])
+            return int(state["step"]), int(state["epoch"])
+        except (KeyError, ValueError, RuntimeError) as error:
+            msg = (
+                f"the checkpoint {path} is not of this learner: {str(error).partition(chr(10))[0]}"
+            )
+            raise InputError(msg) from error
 
     def save(self, path: Path, order: MergeOrder) -> int:
         """Write all that this learner needs to go on after `order`; returns bytes."""

@@ -56,6 +56,14 @@ def trainer(
             show_default="one that goes at the end",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint in --checkpoint-dir, bit for bit; from the start when "
+            "there is none.",
+        ),
+    ] = False,
     text: Annotated[
         Path | None,
         typer.Option(
@@ -116,6 +124,7 @@ def trainer(
         max_steps=max_steps,
         duration_s=duration,
         checkpoint_dir=checkpoint_dir,
+        resume=resume,
         text=text,
         seed=seed,
         peer_timeout_s=peer_timeout,

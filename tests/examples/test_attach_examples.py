@@ -54,6 +54,24 @@ def test_two_plain_learners_merge_at_the_commanded_steps_with_equal_weights(shel
     assert commanded(shell.folder / "run.duckdb") == by_command
 
 
+@pytest.mark.timeout(300)
+def test_a_loop_wrapped_by_diloco_merges_at_the_commanded_steps(shell: Shell) -> None:
+    periods = ("--policy", "fixed_h", "--set", "controller.fixed_steps=200")
+    example = ("diloco_torch.py", "--steps", "900", "--step-s", "0.005")
+    merges_of_both(shell, periods, *example)
+    found = commanded(shell.folder / "run.duckdb")
+    assert found
+    assert {why for _, _, why in found} == {"period_due"}
+    with duckdb.connect(str(shell.folder / "run.duckdb"), read_only=True) as log:
+        sizes = log.execute(
+            "SELECT DISTINCT bytes_exchanged, parameters FROM merges WHERE type = 'finished'"
+        ).fetchall()
+    # 64 * 128 + 128 + 128 + 1 parameters: a byte each, and four for each 256.
+    assert sizes == [(8449 + 4 * 34, 8449)]
+    for name in ("learner-0", "learner-1"):
+        assert (shell.folder / f"{name}.safetensors").stat().st_size > 8 * 8449
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_page_as_it_stands_leads_to_a_merge_that_the_forecast_chose(shell: Shell) -> None:

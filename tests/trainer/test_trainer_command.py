@@ -134,6 +134,26 @@ def test_without_a_broker_it_trains_merges_at_h_max_and_says_so(tmp_path: Path) 
     assert read_checkpoint(tmp_path / "checkpoints" / "learner-0.safetensors")["step"] == 40
 
 
+def test_resumed_it_is_the_learner_that_never_stopped(tmp_path: Path) -> None:
+    through = alone(tmp_path, max_steps=70, checkpoint_dir=tmp_path / "through")
+    # The steps after the merge at 40 are lost, and made again.
+    alone(tmp_path, max_steps=50)
+    again = alone(tmp_path, max_steps=70, resume=True)
+    assert (again.steps, again.merges.forced, through.merges.forced) == (70, 1, 3)
+    assert again.digest == through.digest
+    assert again.held_out_loss == through.held_out_loss
+    files = [tmp_path / name / "learner-0.safetensors" for name in ("through", "checkpoints")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_there_is_nothing_to_resume_at_first_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    assert alone(tmp_path, max_steps=25, resume=True).merges.forced == 1
+    with pytest.raises(InputError, match="this model's has"):
+        alone(tmp_path, parameters=30_000, resume=True)
+    with pytest.raises(InputError, match="--resume needs the --checkpoint-dir"):
+        alone(tmp_path, checkpoint_dir=None, resume=True)
+
+
 def test_the_same_seed_gives_the_same_digest_and_another_does_not(tmp_path: Path) -> None:
     digests = [alone(tmp_path, seed=seed, max_steps=25).digest for seed in (1, 1, 2)]
     assert digests[0] == digests[1]
