@@ -93,7 +93,7 @@ def run_pair(shell: Shell, example: str, *options: str) -> list[str]:
     path = str(ROOT / "examples" / example)
     pair = [shell.start(path, rank, *options) for rank in ("0", "1")]
     try:
-        ended = [learner.communicate(timeout=2 * PATIENCE_S) for learner in pair]
+        ended = [learner.communicate(timeout=4 * PATIENCE_S) for learner in pair]
     finally:
         for learner in pair:
             learner.kill()

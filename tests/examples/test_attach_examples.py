@@ -54,7 +54,8 @@ def test_two_plain_learners_merge_at_the_commanded_steps_with_equal_weights(shel
     assert commanded(shell.folder / "run.duckdb") == by_command
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.timeout(500)
 def test_a_loop_wrapped_by_diloco_merges_at_the_commanded_steps(shell: Shell) -> None:
     periods = ("--policy", "fixed_h", "--set", "controller.fixed_steps=200")
     example = ("diloco_torch.py", "--steps", "900", "--step-s", "0.005")
