@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import torch
 import torch.distributed as dist
-from torch.distributed import HashStore
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from trainer.exchange import Compression, Exchange
 from trainer.settings import LearnerSettings

@@ -320,7 +320,7 @@ def test_an_exchange_behind_the_steps_is_of_the_weights_when_it_began(in_group: 
     for one, other in zip(behind, reference, strict=True):
         assert one.outer.digest() == other.outer.digest()
         assert torch.equal(one.local, other.local)
-        assert "exchanged behind inner steps, waited 0." in one.reports()[-1].reason
+        assert "exchanged behind inner steps, waited " in one.reports()[-1].reason
 
 
 def test_a_peer_lost_behind_the_steps_leaves_everything_as_it_was(in_group: InGroup) -> None:
@@ -339,7 +339,7 @@ def test_a_peer_lost_behind_the_steps_leaves_everything_as_it_was(in_group: InGr
         group.agree(card_of(Learner(group), "m0"), lambda: None)
         gone.wait()
 
-    stayed = in_group([stays, goes], timeout_s=1.0)[0]
+    stayed = in_group([stays, goes], timeout_s=5.0)[0]
     assert torch.equal(stayed.local, torch.arange(100, dtype=torch.float32) + 1.0)
     assert torch.equal(stayed.outer.weights, torch.arange(100, dtype=torch.float32))
     assert stayed.reports()[-1].reason.startswith("peer_lost")
