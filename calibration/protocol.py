@@ -54,12 +54,18 @@ def corridor_of(
         InputError: a length is no whole number of cells, merges would overlap, or no budget
             fits; the message says which, and the budgets at the corridor's two ends.
     """
-    corridor = Corridor(
+    cells = (
         whole_cells(run_s, cell_s, "a run"),
         whole_cells(window_s, cell_s, "a window"),
         whole_cells(min_gap_s, cell_s, "the least gap"),
         whole_cells(max_gap_s, cell_s, "the largest gap"),
     )
+    if min_gap_s > max_gap_s:
+        msg = (
+            f"the largest gap of {max_gap_s:g} s is below the least gap of {min_gap_s:g} s; raise "
+            "the one or lower the other"
+        )
+        raise InputError(msg)
     shown = f"a run of {run_s:g} s with windows of {window_s:g} s"
     if window_s > min_gap_s:
         msg = (
@@ -67,6 +73,7 @@ def corridor_of(
             "merges would overlap; raise the least gap"
         )
         raise InputError(msg)
+    corridor = Corridor(*cells)
     if run_s < min_gap_s + window_s:
         msg = (
             f"{shown} is shorter than a corridor: the first merge may start at {min_gap_s:g} s "

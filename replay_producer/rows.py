@@ -11,6 +11,7 @@ from replay_producer.trace import UNKNOWN_TOKENS, Floats, Ints, Objects, Trace
 from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
 from slackwater.events import MIN_TIME_US
+from slackwater.printable import printable
 
 OnBad = Literal["stop", "skip"]
 SHOWN_VALUE_CHARS = 60
@@ -102,7 +103,7 @@ class Collector:
         first_us = int(time_us[order[0]])
         arrival_us = time_us[order] - first_us
         return Trace(
-            name=self._path.name,
+            name=printable(self._path.name),
             format=format_name,
             arrival_us=arrival_us,
             prompt_tokens=_ints(columns.prompt_tokens, order),

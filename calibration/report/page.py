@@ -15,6 +15,7 @@ from calibration.report.headline import Headline, headline, loads_of
 from calibration.report.rows import Fields, Policy, policies_of, shown_first
 from calibration.report.tiers import Tier, ladder, needed
 from calibration.report.timeline import SHOWN_RUNS, Timeline, timelines
+from slackwater.printable import printable
 
 TEMPLATES = "templates"
 UNKNOWN = "\N{EN DASH}"
@@ -88,6 +89,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     found.globals["most_burdened"] = most_burdened
     found.filters["figure"] = figure
@@ -95,6 +97,11 @@ def _environment() -> Environment:
     found.filters["json"] = _json
     found.filters["clock"] = clock
     return found
+
+
+def _shown(value: Any) -> Any:
+    """Names come from traces and logs: what steers a terminal or a page is shown as an escape."""
+    return printable(value, keep="\n\t") if type(value) is str else value
 
 
 def figure(value: Any) -> str:

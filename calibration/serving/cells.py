@@ -13,6 +13,8 @@ Counts = NDArray[np.int64]
 
 # A trace's times are whole microseconds; half of one forgives what binary fractions lose.
 TOLERANCE_S = 5e-7
+# 11 days; a run, a window or a gap of more is a mistake, and its grid would fill the memory.
+LONGEST_S = 1e6
 
 
 def cell_count(duration_s: float, cell_s: float) -> int:
@@ -21,7 +23,13 @@ def cell_count(duration_s: float, cell_s: float) -> int:
 
 
 def whole_cells(seconds: float, cell_s: float, what: str) -> int:
-    """`seconds` in cells; raises `InputError` when it is not a whole number of them."""
+    """`seconds` in cells; raises `InputError` when it is not a whole number of them, 1 or more."""
+    if not seconds > 0:
+        msg = f"{what} of {seconds:g} s: it must be above 0 s"
+        raise InputError(msg)
+    if seconds > LONGEST_S:
+        msg = f"{what} of {seconds:g} s: it must be at most {LONGEST_S:,.0f} s"
+        raise InputError(msg)
     cells = round(seconds / cell_s)
     if cells < 1 or abs(cells * cell_s - seconds) > TOLERANCE_S:
         msg = f"{what} of {seconds:g} s is not a whole number of cells of {cell_s:g} s"

@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.serving.batches import Client
-from calibration.serving.concurrency import BurstSchedule, recorded
+from calibration.serving.concurrency import BurstSchedule, check_pieces, recorded
 from calibration.serving.contract import Floats, Requests, Served, Windows
 from slackwater.errors import InputError
 
 Indices = NDArray[np.int64]
+MOST_S = 1e6
+MOST_SENT = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,10 @@ class ClosedLoop:
     schedule: BurstSchedule | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.batch_s <= self.slowed_batch_s < np.inf:
+        if not 0 < self.batch_s <= self.slowed_batch_s <= MOST_S:
             msg = (
-                f"batches of {self.batch_s:g} s that take {self.slowed_batch_s:g} s in a window; "
-                "the times must be above 0 s, and the second no shorter than the first"
+                f"batch_s {self.batch_s:g}, slowed_batch_s {self.slowed_batch_s:g}: the times must "
+                f"be above 0 s, the second no shorter than the first and up to {MOST_S:,.0f} s"
             )
             raise InputError(msg)
 
@@ -67,6 +69,12 @@ class ClosedLoop:
         start_s, piece, slowed = client.batches(windows.starts_s, windows.window_s)
         size = client.concurrency.size
         each = size[piece]
+        if each.sum() > MOST_SENT:
+            msg = (
+                f"a closed-loop client would send {each.sum():,} requests in a run, and "
+                f"{MOST_SENT:,} are allowed; take longer batches, shorter runs or fewer at a time"
+            )
+            raise InputError(msg)
         within = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
         request = np.full(len(within), -1)
         if self.schedule is None:
@@ -74,6 +82,7 @@ class ClosedLoop:
         return request, np.repeat(start_s, each), np.repeat(slowed, each)
 
     def _client(self, requests: Requests, own: Indices) -> Client:
+        check_pieces("batch_s", self.batch_s, requests.duration_s)
         concurrency = (
             recorded(requests.arrival_s[own], requests.duration_s, self.batch_s)
             if self.schedule is None

@@ -9,6 +9,9 @@ from calibration.serving.contract import Floats
 from slackwater.errors import InputError
 
 Counts = NDArray[np.int64]
+MOST_PIECES = 10_000_000
+"""Batches or bursts that a run may have: their arrays then take some hundred megabytes."""
+MOST_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,15 +46,20 @@ class BurstSchedule:
     phase_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if min(self.quiet, self.busy) < 1 or not 0 <= self.burst_s <= self.period_s > 0:
+        if not all(1 <= size <= MOST_AT_A_TIME for size in (self.quiet, self.busy)) or not (
+            0 <= self.burst_s <= self.period_s < np.inf
+            and self.period_s > 0
+            and np.isfinite(self.phase_s)
+        ):
             msg = (
-                f"{self}: a burst schedule needs 1 or more requests at a time and bursts no "
-                "longer than their period"
+                f"{self}: a burst schedule needs 1 to {MOST_AT_A_TIME:,} requests at a time, "
+                "bursts no longer than their period, and finite times"
             )
             raise InputError(msg)
 
     def over(self, duration_s: float) -> Concurrency:
         """The schedule from 0 to `duration_s`."""
+        check_pieces("schedule.period_s", self.period_s, duration_s)
         bursts = np.arange(-1.0, np.ceil(duration_s / self.period_s) + 1)
         begins = self.phase_s % self.period_s + bursts * self.period_s
         edges = np.unique(np.concatenate(([0.0, duration_s], begins, begins + self.burst_s)))
@@ -59,6 +67,16 @@ class BurstSchedule:
         middle = (edges[:-1] + edges[1:]) / 2
         within = np.mod(middle - self.phase_s, self.period_s) < self.burst_s
         return Concurrency(edges[:-1], np.where(within, self.busy, self.quiet).astype(np.int64))
+
+
+def check_pieces(name: str, piece_s: float, duration_s: float) -> None:
+    """Raise `InputError` when a run has more pieces of this length than memory is for."""
+    if not duration_s / piece_s <= MOST_PIECES:
+        msg = (
+            f"{name} {piece_s:g}: {duration_s:g} s have {duration_s / piece_s:.2g} of them, and "
+            f"{MOST_PIECES:,} are allowed; take a longer {name}, or shorter runs"
+        )
+        raise InputError(msg)
 
 
 def recorded(arrival_s: Floats, duration_s: float, batch_s: float) -> Concurrency:

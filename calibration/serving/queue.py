@@ -15,6 +15,9 @@ from slackwater.errors import InputError
 
 # Latencies come through sums of floats; a longer one is harm only above this.
 HARM_S = 1e-6
+# More is a mistake: slots are walked one by one, and a time of 11 days outlasts every run.
+MOST_SLOTS = 1_000_000
+MOST_S = MOST_SLOWDOWN = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,16 @@ class Queue:
     slowdown: float = 1.24 / 0.73
 
     def __post_init__(self) -> None:
-        if self.slots < 1 or not 0 < self.service_s < np.inf or not 1 <= self.slowdown < np.inf:
+        within = (
+            1 <= self.slots <= MOST_SLOTS,
+            0 < self.service_s <= MOST_S,
+            1 <= self.slowdown <= MOST_SLOWDOWN,
+        )
+        if not all(within):
             msg = (
-                f"{self}: a queue needs 1 or more slots, a service time above 0 s and a finite "
-                "slowdown of 1 or more"
+                f"slots {self.slots}, service_s {self.service_s:g}, slowdown {self.slowdown:g}: a "
+                f"queue needs 1 to {MOST_SLOTS:,} slots, a service time above 0 and up to "
+                f"{MOST_S:,.0f} s, and a slowdown of 1 to {MOST_SLOWDOWN:,.0f}"
             )
             raise InputError(msg)
 

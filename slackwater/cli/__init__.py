@@ -3,8 +3,11 @@
 import sys
 
 from slackwater.errors import InputError, SlackwaterError
+from slackwater.printable import printable
 
 INTERRUPTED = 130
+LINES = "\n"
+DUCKDB_INTERRUPTED = "Query interrupted"
 # What the distribution slackwater-server brings, by itself or as its dependencies.
 SERVER_MODULES = {
     *("calibration", "controller", "replay_producer", "sql", "streams", "trainer"),
@@ -27,7 +30,7 @@ def main() -> None:
     try:
         sys.exit(_run())
     except SlackwaterError as error:
-        sys.stderr.write(f"slackwater: {error}\n")
+        sys.stderr.write(f"slackwater: {printable(str(error), keep=LINES)}\n")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.stderr.write("slackwater: interrupted\n")
@@ -48,6 +51,13 @@ def _run() -> int:
         raise KeyboardInterrupt from None
     except ModuleNotFoundError as error:
         raise _missing_part(error) from None
+    except RuntimeError as error:
+        if str(error) == DUCKDB_INTERRUPTED:  # Ctrl-C within a query; a RuntimeError of its own.
+            raise KeyboardInterrupt from None
+        raise _usage_error(error) from None
+    except MemoryError as error:
+        msg = f"there is not enough memory for this ({error or 'no size known'}); ask for less"
+        raise SlackwaterError(msg) from None
     except Exception as error:
         raise _usage_error(error) from None
 

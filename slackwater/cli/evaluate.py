@@ -17,9 +17,11 @@ from slackwater.cli.traffic_options import (
     Seed,
     SegmentLength,
     Serving,
+    SkipBad,
     Slo,
     Traces,
     Window,
+    check_draws,
     check_traffic,
 )
 from slackwater.policies import POLICY_NAMES
@@ -28,6 +30,7 @@ from slackwater.policies import POLICY_NAMES
 def evaluate(
     trace: Traces = None,
     regime: Regimes = None,
+    skip_bad: SkipBad = False,
     policies: Annotated[
         str | None,
         typer.Option(
@@ -97,6 +100,7 @@ def evaluate(
     """
     traces, regimes = tuple(trace or ()), tuple(regime or ())
     check_traffic(traces, regimes, runs, seed)
+    check_draws(draws)
     from slackwater.cli.evaluate_db import check_recordable, recording
     from slackwater.cli.evaluate_document import document, write
     from slackwater.cli.evaluate_report import write_report
@@ -118,6 +122,7 @@ def evaluate(
         Job(
             traces=traces,
             regimes=regimes,
+            skip_bad=skip_bad,
             policies=tuple(name.strip() for name in policies.split(",")) if policies else (),
             claim=claim,
             window_s=window,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater import __version__
 from slackwater.cli.outputs import write_output
+from slackwater.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def configuration(evaluation: "Evaluation") -> dict[str, Any]:
     fitting = protocol.corridor.budgets()
     return {
         **asdict(job),
-        "traces": [str(path) for path in job.traces],
+        "traces": [printable(str(path)) for path in job.traces],
         "policies": [entrant.name for entrant in evaluation.entrants],
         "settings": [tuned.record() for tuned in evaluation.tuned.values()],
         "cell_s": protocol.cell_s,

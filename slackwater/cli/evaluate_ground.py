@@ -26,6 +26,7 @@ class Asked:
     slo_s: float | None = None
     profile: Path | None = None
     model: tuple[str, ...] = ()
+    skip_bad: bool = False
 
 
 class Ground:
@@ -59,7 +60,10 @@ class Ground:
             seed=asked.seed,
             slo_s=self.figures.slo_s,
         )
-        self.traces = tuple(from_file(path, self.protocol) for path in asked.traces)
+        self.traces = tuple(
+            from_file(path, self.protocol, "skip" if asked.skip_bad else "stop")
+            for path in asked.traces
+        )
 
     @property
     def total_runs(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slackwater.cli.evaluate_ground import Asked, Ground, seeds_of
 from slackwater.cli.evaluate_sources import Traffic
 from slackwater.cli.evaluate_tuned import TunedFile, notes_of, tuned_by_policy, unclaimed
-from slackwater.cli.traffic_options import check_least_gain
+from slackwater.cli.traffic_options import check_least_gain, check_memory
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Evaluation:
         self.job = job
         self.ground = Ground(job, job.draws)
         self.protocol = self.ground.protocol
+        check_memory(job.draws, self.total_runs, self.protocol.corridor.budgets()[0])
         self.tuned = tuned_by_policy(job.settings)
         self.controller = _controller(self.protocol)
         self.entrants = _entrants(job, self.controller, self.tuned)
@@ -130,6 +131,9 @@ def _entrants(
     from controller.policies import POLICIES, policy_named
 
     names = job.policies or tuple(POLICIES)
+    if "" in names:
+        msg = f"--policies {','.join(names)} has an empty name; give NAME or NAME,NAME"
+        raise InputError(msg)
     if len(set(names)) < len(names):
         msg = f"--policies {','.join(names)} names a policy twice; name each once"
         raise InputError(msg)

@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from slackwater.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from calibration.results import Run
     from calibration.verdict import Verdict
     from slackwater.cli.evaluate_job import Group
+    from slackwater.cli.evaluate_sources import Traffic
 
 UNKNOWN = "-"
 LEGEND = (
@@ -40,6 +43,12 @@ def print_group(group: "Group", claim: str | None, console: "Console") -> None:
     lines = [*([bound] if bound else []), *burden_lines(group), *price_lines(group), LEGEND]
     for line in (*lines, *(f"note: {note}" for note in group.notes)):
         console.print(line, highlight=False, markup=False)
+
+
+def print_reading(traces: "Sequence[Traffic]", console: "Console") -> None:
+    """What a person should know about how the traces were read."""
+    for note in (note for traffic in traces for note in traffic.notes):
+        console.print(f"note: {note}", highlight=False, markup=False)
 
 
 def sentence(load: str, verdict: "Verdict") -> str:
@@ -163,7 +172,7 @@ def price_lines(group: "Group") -> Iterator[str]:
 
 
 def _burden(bearer: "Bearer") -> str:
-    return f"{bearer.burden:.2f} ({bearer.name})"
+    return f"{bearer.burden:.2f} ({printable(bearer.name)})"
 
 
 def _mean(values: "list[float]") -> float:

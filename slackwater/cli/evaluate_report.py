@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.outputs import write_output
+from slackwater.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def write_page(option: str, path: Path, fields: dict[str, Any]) -> None:
 
 def command() -> str:
     """The command line of this process, as a shell takes it."""
-    return shlex.join(["slackwater", *sys.argv[1:]])
+    return printable(shlex.join(["slackwater", *sys.argv[1:]]))
 
 
 def _pictures(group: "Group", cell_s: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

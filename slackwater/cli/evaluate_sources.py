@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from calibration.experiment import Source
     from calibration.protocol import Protocol
     from calibration.serving import Requests
+    from replay_producer.rows import OnBad
     from replay_producer.trace import Trace
 
 # A generated run is cut from the middle of traffic, so that the signals are warm and its phase in
@@ -40,15 +41,15 @@ class Traffic:
     notes: tuple[str, ...]
 
 
-def from_file(path: Path, protocol: "Protocol") -> Traffic:
-    """A trace file cut into as many whole runs as it holds.
+def from_file(path: Path, protocol: "Protocol", on_bad: "OnBad" = "stop") -> Traffic:
+    """A trace file cut into as many whole runs as it holds; `on_bad` as for `read_trace`.
 
     Raises `InputError` for files that cannot be read, and traces shorter than one run.
     """
     from calibration.serving.cells import cell_count
     from replay_producer.readers import read_trace
 
-    trace = read_trace(path)
+    trace = read_trace(path, on_bad=on_bad)
     # A file's length is that of its last arrival, which is within it.
     duration_s = (trace.duration_us + 1) / US_PER_S
     cells, run = cell_count(duration_s, protocol.cell_s), protocol.corridor

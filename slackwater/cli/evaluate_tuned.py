@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.evaluate_figures import read_file
 from slackwater.errors import InputError
+from slackwater.printable import printable
 
 if TYPE_CHECKING:
     from calibration.tuning.tuned import Tuned
@@ -35,7 +36,7 @@ class TunedFile:
     def seen(self, load: str, traffic: "Sequence[Traffic]") -> list[str]:
         """Names of the sources, of those to be judged, that the search saw."""
         return [
-            one.source.name
+            printable(one.source.name)
             for one in traffic
             for trained in self.tuned.training
             if trained.same_as(one.sha256, load, one.seed)
@@ -44,7 +45,7 @@ class TunedFile:
     def record(self) -> dict[str, Any]:
         """What the evaluation's document says of it."""
         return {
-            "path": str(self.path),
+            "path": printable(str(self.path)),
             "sha256": self.sha256,
             "policy": self.tuned.policy,
             "settings": self.tuned.settings,
@@ -89,7 +90,7 @@ def _checked(
 
     seen = file.seen(load, traffic)
     if not seen:
-        reason = f"no run is of the traffic that {file.path.name} was tuned on"
+        reason = f"no run is of the traffic that {printable(file.path.name)} was tuned on"
         step = Step(STEP, passed=True, figures={"sources_seen": 0}, reason=reason)
         return replace(verdict, steps=(*verdict.steps, step))
     reason = f"its settings were tuned on {_few(seen)}: judge them on other traffic"
@@ -105,7 +106,7 @@ def notes_of(
     told = []
     for policy, file in tuned.items():
         named = ", ".join(f"{name} {value:g}" for name, value in file.tuned.settings.items())
-        told.append(f"{policy} runs by {file.path.name}: {named}")
+        told.append(f"{policy} runs by {printable(file.path.name)}: {named}")
         seen = file.seen(load, traffic)
         if seen:
             told.append(f"{policy} was tuned on {_few(seen)}, so nothing is claimed of it here")

@@ -15,6 +15,7 @@ from slackwater.cli.traffic_options import (
     Seed,
     SegmentLength,
     Serving,
+    SkipBad,
     Slo,
     Traces,
     Window,
@@ -30,6 +31,7 @@ def plan(
     ],
     trace: Traces = None,
     regime: Regimes = None,
+    skip_bad: SkipBad = False,
     least_gain: LeastGain = 5.0,
     policy: Annotated[
         str | None,
@@ -72,13 +74,14 @@ def plan(
     check_outputs([Output("--json", json, DOCUMENT)], (*traces, profile))
     from rich.console import Console
 
-    from slackwater.cli.evaluate_output import progress
+    from slackwater.cli.evaluate_output import print_reading, progress
     from slackwater.cli.plan_job import PlanJob, Planning
     from slackwater.cli.plan_output import print_plan
 
     job = PlanJob(
         traces=traces,
         regimes=regimes,
+        skip_bad=skip_bad,
         policy=policy,
         gain_pp=gain,
         least_gain_percent=least_gain,
@@ -98,6 +101,8 @@ def plan(
     planning = Planning(job)
     with progress(planning.total_runs, "pilot runs") as advance:
         planned = planning.run(advance)
-    print_plan(planned, job, Console())
+    console = Console()
+    print_plan(planned, job, console)
+    print_reading(planning.ground.traces, console)
     if json is not None:
         write(json, planning.document(planned))

@@ -8,6 +8,7 @@ from slackwater.cli.evaluate_document import figures_of, versions
 from slackwater.cli.evaluate_ground import Asked, Ground, seeds_of
 from slackwater.cli.traffic_options import check_least_gain
 from slackwater.errors import InputError
+from slackwater.printable import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,7 +200,7 @@ class Planning:
             "schema_version": SCHEMA_VERSION,
             "configuration": {
                 **asdict(self.job),
-                "traces": [str(path) for path in self.job.traces],
+                "traces": [printable(str(path)) for path in self.job.traces],
                 "random_schedules": None if self.job.policy else RANDOM_SCHEDULES,
                 "budget": None if self.job.policy else middle_budget(self.ground.protocol),
                 "window_s": self.ground.figures.window_s,

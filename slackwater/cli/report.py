@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.traffic_options import LeastGain, check_least_gain
+from slackwater.cli.traffic_options import LeastGain, check_draws, check_least_gain, check_memory
 from slackwater.errors import InputError
+from slackwater.printable import printable
 
 
 def report(
@@ -58,6 +59,7 @@ def report(
         msg = f"--seed is {seed}; it must be 0 or more"
         raise InputError(msg)
     check_least_gain(least_gain)
+    check_draws(draws)
     from slackwater.cli.evaluate_report import write_page
     from slackwater.cli.outputs import REPORT, Output, check_outputs
     from slackwater.cli.report_document import Options, judge_logs
@@ -65,8 +67,9 @@ def report(
 
     logs = logs_of(runs or [])
     page = out or logs[0].with_suffix(".html")
+    check_memory(draws, len(logs), 1)
     check_outputs([Output("--out", page, REPORT)], logs)
     fields, sentence = judge_logs(logs, Options(claim, count, draws, seed, least_gain))
     write_page("--out", page, fields)
-    typer.echo(sentence)
-    typer.echo(f"report: {page}")
+    typer.echo(printable(sentence))
+    typer.echo(printable(f"report: {page}"))

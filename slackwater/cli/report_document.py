@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import InputError
+from slackwater.printable import printable
 
 if TYPE_CHECKING:
     from calibration.live import LiveRun, LiveScored
@@ -142,7 +143,7 @@ def _configuration(
 
     return {
         **asdict(asked),
-        "logs": [str(path) for path in logs],
+        "logs": [printable(str(path)) for path in logs],
         "cell_s": CELL_S,
         "window_s": None,
         "model": {"name": "overlap", "counting": asked.count},

@@ -1,5 +1,6 @@
 """Options that `evaluate`, `tune` and `plan` share: traffic, corridor, serving model, figures."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,9 @@ import typer
 from slackwater.errors import InputError
 
 DEFAULT_RUNS = 8
+MIN_DRAWS = 100
+BYTES_A_MERGE = 4
+BYTES_A_DRAW = 8
 
 Traces = Annotated[
     list[Path] | None, typer.Argument(help="Trace files, cut into runs of --segment seconds.")
@@ -72,6 +76,9 @@ LeastGain = Annotated[
         help="A gain of less than so much of what matched random harms is worth no claim.",
     ),
 ]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and count them.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of every random number.")]
 
 
@@ -79,6 +86,28 @@ def check_least_gain(percent: float) -> None:
     """Raise `InputError` for a least gain that is no share."""
     if not 0 <= percent < 100:
         msg = f"--least-gain is {percent:g}; it must be 0 or more, below 100"
+        raise InputError(msg)
+
+
+def check_draws(draws: int) -> None:
+    """Raise `InputError` for fewer draws than have a 5th percentile."""
+    if draws < MIN_DRAWS:
+        msg = f"--draws is {draws}; an envelope needs {MIN_DRAWS} or more, 10000 as a rule"
+        raise InputError(msg)
+
+
+def check_memory(draws: int, runs: int, budget: int) -> None:
+    """Raise `InputError` when so many draws of each run cannot be held in this machine's memory.
+
+    Counts the least that they take: one envelope a run, of the smallest budget.
+    """
+    held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed = runs * draws * (BYTES_A_DRAW + BYTES_A_MERGE * budget)
+    if needed > held:
+        msg = (
+            f"--draws {draws} of {runs} runs take {needed / 1e9:,.0f} GB of memory or more, and "
+            f"this machine has {held / 1e9:,.0f} GB; take fewer"
+        )
         raise InputError(msg)
 
 

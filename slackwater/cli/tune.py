@@ -16,6 +16,7 @@ from slackwater.cli.traffic_options import (
     Seed,
     SegmentLength,
     Serving,
+    SkipBad,
     Slo,
     Traces,
     Window,
@@ -29,6 +30,7 @@ def tune(
     ],
     trace: Traces = None,
     regime: Regimes = None,
+    skip_bad: SkipBad = False,
     policy: Annotated[
         str,
         typer.Option(
@@ -67,7 +69,7 @@ def tune(
     from rich.console import Console
 
     from calibration.tuning.tuned import encode_tuned
-    from slackwater.cli.evaluate_output import progress
+    from slackwater.cli.evaluate_output import print_reading, progress
     from slackwater.cli.tune_job import TuneJob, Tuning
     from slackwater.cli.tune_output import print_tuned, told
 
@@ -75,6 +77,7 @@ def tune(
         TuneJob(
             traces=traces,
             regimes=regimes,
+            skip_bad=skip_bad,
             policy=policy,
             candidates=candidates,
             rounds=rounds,
@@ -94,4 +97,6 @@ def tune(
     with progress(tuning.steps, "search") as bar, told(tuning, bar) as advance:
         tuned = tuning.run(advance)
     write_output("--output", output, encode_tuned(tuned))
-    print_tuned(tuned, output, Console())
+    console = Console()
+    print_tuned(tuned, output, console)
+    print_reading(tuning.ground.traces, console)

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from slackwater.printable import printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,13 +31,15 @@ def print_tuned(tuned: "Tuned", path: "Path", console: "Console") -> None:
     console.print(LEGEND, highlight=False)
     console.print(_settings(tuned))
     for line in notes(tuned):
-        console.print(f"note: {line}", highlight=False)
+        console.print(f"note: {line}", highlight=False, markup=False)
     live = " ".join(f"--set controller.{n}={value:g}" for n, value in tuned.settings.items())
     console.print(f"live: slackwater stream --policy {tuned.policy} {live}", soft_wrap=True)
+    named = printable(str(path))
     console.print(
-        f"wrote {path}; run it with: slackwater evaluate TRACE --settings {path} --claim "
+        f"wrote {named}; run it with: slackwater evaluate TRACE --settings {named} --claim "
         f"{tuned.policy}",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
 

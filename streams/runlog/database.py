@@ -74,6 +74,14 @@ def explain(error: Exception, path: Path) -> RunLogError:
 
 
 def _check_path(path: Path) -> None:
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        msg = f"{path} is a device or a pipe; the run log has to be a file, such as run.duckdb"
+        raise InputError(msg)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        msg = f"{path}: its name is not UTF-8, which DuckDB needs; name another file by --db"
+        raise InputError(msg) from None
     if path.is_dir():
         msg = f"{path} is a directory; the run log has to be a file, such as {path}/run.duckdb"
         raise InputError(msg)

@@ -254,7 +254,7 @@ def test_claimed_policy_is_judged_alone_and_first_the_others_corrected_for_all()
         ((600, 20, 18, 72), r"window of 20 s is longer than the least gap of 18 s"),
         ((20, 8, 18, 72), r"run of 20 s .* is shorter than a corridor: .* would end at 26 s"),
         ((150, 8, 72, 72), r"asks for 2 merges or more, the least allows 1 at the most"),
-        ((600, 8, 72, 18), r"corridor is empty"),
+        ((600, 8, 72, 18), r"largest gap of 18 s is below the least gap of 72 s"),
     ],
 )
 def test_impossible_corridors_say_why(lengths: tuple[float, ...], said: str) -> None:

@@ -178,7 +178,19 @@ def test_unsorted_trace_is_sorted_and_said_to_be(evaluate: Any, tmp_path: Path) 
             ("--regime", "constant", "--min-gap", 72, "--segment", 150),
             "asks for 2 merges or more, the least allows 1 at the most",
         ),
-        (("--regime", "constant", "--min-gap", 90), "corridor is empty"),
+        (("--regime", "constant", "--min-gap", 90), "largest gap of 72 s is below the least gap"),
+        (("--regime", "constant", "--draws", 99), "--draws is 99; an envelope needs 100 or more"),
+        (("--regime", "constant", "--draws", 10**12), "GB of memory or more"),
+        (("--regime", "constant", "--policies", ","), "has an empty name; give NAME"),
+        (("--regime", "constant", "--slo", "inf"), "slo_s is inf; it must be above 0 s"),
+        (("--regime", "constant", "--window", "inf"), "window_s is inf; it must be above 0 s"),
+        (("--regime", "constant", "--window", 1e300), "a window of 1e+300 s: it must be at most"),
+        (("--regime", "constant", "--min-gap", "nan"), "least gap of nan s: it must be above 0 s"),
+        (("--regime", "constant", "--max-gap", "inf"), "largest gap of inf s: it must be at most"),
+        (("--regime", "constant", "--segment", 0), "a run of 0 s: it must be above 0 s"),
+        (("--regime", "constant", "--segment", -5), "a run of -5 s: it must be above 0 s"),
+        (("--regime", "constant", "--segment", "nan"), "a run of nan s: it must be above 0 s"),
+        (("--regime", "constant", "--db", "/dev/full"), "the run log has to be a file"),
         (("missing.csv",), "missing.csv"),
     ],
 )
@@ -242,3 +254,26 @@ def test_slack_captures_over_half_of_the_oracles_gain_on_the_code_trace(
     assert verdict["n"] == 5
     assert verdict["capture"] > 0.5
     assert verdict["verdict"] == "no claim"  # Five runs cannot reach 5% two-sided.
+
+
+def test_hostile_names_and_bad_rows_are_told_and_one_full_device_stops_no_other_output(
+    evaluate: Any, tmp_path: Path
+) -> None:
+    path = trace(tmp_path, steady(260))
+    path.write_text(path.read_text() + '{"timestamp": "soon", "input_length": 1}\n')
+    hostile = path.rename(tmp_path / "\x1b[31m\n[bold]\udcff.jsonl")
+    report, log = tmp_path / "r.html", tmp_path / "r.duckdb"
+    asked = (hostile, *SHORT, "--policies", "slack", "--json", "/dev/full", "--report", report)
+    refused = evaluate(*asked)
+    assert (refused.code, report.exists()) == (2, False)
+    assert "\x1b" not in refused.err
+    assert "use --skip-bad" in refused.err
+    result = evaluate(*asked, "--skip-bad", "--db", log)
+    assert result.code == 1
+    assert "cannot write --json /dev/full: No space left" in result.err
+    assert log.exists()
+    page = report.read_text()
+    for told in (result.out, result.err, page):
+        assert "\x1b" not in told
+    assert "\\x1b[31m\\n[bold]\\xff.jsonl" in page
+    assert "1 of 1042 rows left out" in " ".join(result.out.split())

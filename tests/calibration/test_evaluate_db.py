@@ -186,7 +186,7 @@ def test_runs_are_complete_and_say_how_they_were_scored(reader: Any) -> None:
 
 def test_other_serving_models_are_kept_but_not_recounted(tmp_path: Path) -> None:
     path = tmp_path / "queue.duckdb"
-    asked = ("--regime", "bursty", "--runs", 1, "--segment", 120, "--draws", 50)
+    asked = ("--regime", "bursty", "--runs", 1, "--segment", 120, "--draws", 100)
     assert evaluate(*asked, "--policies", "fixed_h", "--serving", "queue", "--db", path) == 0
     with duckdb.connect(str(path), read_only=True) as log:
         assert log.execute("SELECT serving_model FROM placements").fetchall() == [("queue",)]

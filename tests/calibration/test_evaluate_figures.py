@@ -149,6 +149,10 @@ def test_folder_is_no_profile(tmp_path: Path) -> None:
         ("overlap", "slowdown=fast", r"--model: Expected `float`, got `str` - at `\$.slowdown`"),
         ("overlap", "slowdown=0.5", "--model, .*: overlap.slowdown is 0.5; it must be 1 or more"),
         ("queue", "slots=0", "serving model queue: "),
+        ("queue", "slots=1000000000", "a queue needs 1 to 1,000,000 slots"),
+        ("queue", "service_s=1e300", r"service_s 1e\+300, .* up to 1,000,000 s"),
+        ("queue", "slowdown=1e9", "a slowdown of 1 to 1,000,000"),
+        ("closed_loop", "slowed_batch_s=1e9", "up to 1,000,000 s"),
         ("arrivals", "counting=in_service", "--serving arrivals counts what arrives"),
     ],
 )

@@ -91,3 +91,28 @@ def test_impossible_client_is_refused() -> None:
         ClosedLoop(batch_s=2.0, slowed_batch_s=1.0)
     with pytest.raises(InputError, match="no longer than their period"):
         BurstSchedule(quiet=1, busy=2, period_s=10.0, burst_s=11.0)
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        (ClosedLoop(batch_s=1e-9), "batch_s 1e-09: 600 s have 6e.11 of them, and 10,000,000"),
+        (
+            ClosedLoop(
+                schedule=BurstSchedule(quiet=1, busy=2, period_s=1e-9, burst_s=0.0),
+            ),
+            "schedule.period_s 1e-09: 600 s have",
+        ),
+        (
+            ClosedLoop(
+                batch_s=1e-3,
+                slowed_batch_s=1e-3,
+                schedule=BurstSchedule(quiet=9000, busy=9000, period_s=60.0, burst_s=5.0),
+            ),
+            "would send .* requests in a run, and 100,000,000 are allowed",
+        ),
+    ],
+)
+def test_a_client_that_would_fill_the_memory_is_refused(client: ClosedLoop, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        client.serve(EMPTY, windows_of([], WINDOW_S))

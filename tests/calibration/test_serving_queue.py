@@ -85,5 +85,5 @@ def test_simultaneous_arrivals_keep_their_order() -> None:
 
 @pytest.mark.parametrize("wrong", [{"slots": 0}, {"service_s": 0.0}, {"slowdown": 0.9}])
 def test_impossible_server_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(InputError, match="1 or more slots"):
+    with pytest.raises(InputError, match="a queue needs 1 to 1,000,000 slots"):
         Queue(**wrong)  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def test_file_says_what_was_found_and_on_which_traces_and_those_are_not_claimed(
 
     tuned["settings"] = {"stopping_tau_s": 2.5}
     out.write_text(json.dumps(tuned))
-    asked = (*SHORT, "--draws", 50, "--policies", "slack,fixed_h", "--settings", out)
+    asked = (*SHORT, "--draws", 100, "--policies", "slack,fixed_h", "--settings", out)
     for traces, step in (((other,), True), ((other, seen), False)):
         code, told, _ = slackwater("evaluate", *traces, *asked, "--json", result)
         assert code == 0
@@ -176,7 +176,7 @@ def test_gain_on_a_generated_run_that_was_trained_on_is_not_claimed(
         (("--candidates", 0), "--candidates is 0; it must be 1 or more"),
         (("--folds", -1), "--folds is -1"),
         (("--output", "/no/such/folder/x.json"), "cannot write --output /no/such/folder/x.json"),
-        (("--min-gap", 90), "corridor is empty"),
+        (("--min-gap", 90), "largest gap of 72 s is below the least gap of 90 s"),
         (("--model", "slots=4"), "a figure of the overlap model"),
     ],
 )

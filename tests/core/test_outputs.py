@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.cli import main
 from slackwater.cli.outputs import (
     DOCUMENT,
     REPORT,
@@ -111,3 +112,27 @@ def test_one_failure_is_kept_until_all_is_written() -> None:
     with pytest.raises(SlackwaterError, match=r"cannot write --json /dev/full: .*; second") as told:
         failed.end()
     assert told.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (RuntimeError("Query interrupted"), 130, "slackwater: interrupted\n"),
+        (MemoryError("Unable to allocate 7 TiB"), 1, "not enough memory for this (Unable to"),
+    ],
+)
+def test_interrupts_within_duckdb_and_a_full_memory_end_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    raised: Exception,
+    code: int,
+    said: str,
+) -> None:
+    def fails(**_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("slackwater.cli.app.app", fails)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert said in capsys.readouterr().err
