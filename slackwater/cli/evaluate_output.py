@@ -30,6 +30,7 @@ LEGEND = (
     "was claimed. A request counts in each window that touches it."
 )
 EVEN_BURDEN = 1.05
+MANY = 100
 COLOURS = {"placement gain": "green", "budget only": "yellow"}
 
 
@@ -192,11 +193,13 @@ def _interval(verdict: "Verdict") -> str:
 
 @contextlib.contextmanager
 def progress(total: int, name: str = "runs") -> Iterator[Callable[[], None]]:
-    """A bar on stderr, when a person looks at it."""
+    """A bar on stderr, when a person looks at it; else one line where there is much to wait for."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
+    if total >= MANY and not console.is_terminal:
+        console.print(f"slackwater: {total:,} {name} to go", highlight=False)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(name, total=total)
         yield lambda: bar.advance(task)

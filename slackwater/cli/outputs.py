@@ -44,7 +44,6 @@ def check_outputs(outputs: Sequence[Output], inputs: Sequence[Path | None] = ())
     for output in outputs:
         if output.path is None:
             continue
-        _check_place(output.option, output.path)
         for path in read:
             if _same(output.path, path):
                 msg = f"{output.option} {output.path} is read by this command; name another file"
@@ -54,6 +53,7 @@ def check_outputs(outputs: Sequence[Output], inputs: Sequence[Path | None] = ())
                 msg = f"{output.option} {output.path} is what {option} writes; name another file"
                 raise InputError(msg)
         if output.kind != RUN_LOG:
+            _check_place(output.option, output.path)
             _check_kind(output.option, output.path, output.kind)
         taken += [(output.option, path) for path in _all_of(output.path, output.kind)]
 

@@ -190,7 +190,7 @@ def test_other_serving_models_are_kept_but_not_recounted(tmp_path: Path) -> None
     assert evaluate(*asked, "--policies", "fixed_h", "--serving", "queue", "--db", path) == 0
     with duckdb.connect(str(path), read_only=True) as log:
         assert log.execute("SELECT serving_model FROM placements").fetchall() == [("queue",)]
-        assert log.execute("SELECT count(*) FROM draws").fetchall() == [(50,)]
+        assert log.execute("SELECT count(*) FROM draws").fetchall() == [(100,)]
         assert log.execute("SELECT count(*) FROM placement_gain").fetchall() == [(0,)]
         assert log.execute("SELECT count(*) FROM excess_violation").fetchall() == [(0,)]
     assert "ask the table placements" in (why_no_rows("envelope", path) or "")
