@@ -105,6 +105,7 @@ class Step(Event, frozen=True, kw_only=True, tag="step"):
     network_pressure: Annotated[Share | None, about("how busy the network is")] = None
     checkpoint_pressure: Annotated[Share | None, about("how busy checkpoint storage is")] = None
     memory_pressure: Annotated[Share | None, about("how full memory is")] = None
+    epoch: Annotated[Count | None, about("merges that its shared weights have been through")] = None
     reports_sent: Annotated[Count | None, about("merge reports sent before this event")] = None
 
 
@@ -211,6 +212,9 @@ class MergeCommand(Event, frozen=True, kw_only=True, tag="merge"):
     window_s: Annotated[Seconds, about("expected length of the window")]
     reason: Annotated[Name, about("why now")]
     participants: Annotated[list[str], about("the learners that shall take part")]
+    epoch: Annotated[
+        Count | None, about("worthless to learners whose shared weights have another one")
+    ] = None
 
 
 class Pause(Event, frozen=True, kw_only=True, tag="pause"):

@@ -128,6 +128,7 @@ CREATE TABLE learner_steps (
     network_pressure DOUBLE,
     checkpoint_pressure DOUBLE,
     memory_pressure DOUBLE,
+    epoch BIGINT,
     reports_sent BIGINT,
     topic_partition INTEGER,
     topic_offset BIGINT,
@@ -154,6 +155,7 @@ COMMENT ON COLUMN learner_steps.topic_offset IS
     'Kafka offset of the message that held the event; several events may share one';
 COMMENT ON COLUMN learner_steps.extra IS
     'fields that the schema does not know, NULL if there were none';
+COMMENT ON COLUMN learner_steps.epoch IS 'merges that its shared weights have been through';
 COMMENT ON COLUMN learner_steps.reports_sent IS 'merge reports sent before this event';
 
 CREATE TABLE heartbeats (
@@ -299,6 +301,7 @@ CREATE TABLE commands (
     window_s DOUBLE,
     reason VARCHAR,
     participants VARCHAR[],
+    epoch BIGINT,
     topic_partition INTEGER,
     topic_offset BIGINT,
     extra JSON
@@ -318,6 +321,8 @@ COMMENT ON COLUMN commands.window_s IS
     'planned length of the window, seconds; merges may take longer, see late_merges';
 COMMENT ON COLUMN commands.reason IS 'why the merge was commanded';
 COMMENT ON COLUMN commands.participants IS 'learners that are to take part';
+COMMENT ON COLUMN commands.epoch IS
+    'merges that the learners'' shared weights must have been through, NULL for any';
 COMMENT ON COLUMN commands.topic_partition IS 'Kafka partition the event was read from';
 COMMENT ON COLUMN commands.topic_offset IS
     'Kafka offset of the message that held the event; several events may share one';

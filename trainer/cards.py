@@ -1,10 +1,16 @@
 """What learners tell each other before they merge, and what a merge needs of their group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 import torch
+
+from trainer.handover import SharedState
+from trainer.roster import Member
+
+BEGIN = "begin"
+FORCED_ID = "hmax-"
 
 
 class MergeRefusedError(Exception):
@@ -12,48 +18,87 @@ class MergeRefusedError(Exception):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank lays down for the others to see; all but `finite` and `tokens` must be equal.
+    """What a learner lays down for the others to see.
 
-    `phase` tells the agreement to begin from the one that all have exchanged. `kind` is what is
-    exchanged and how, `tokens` how many this learner has trained on since the last merge of it.
+    `phase` tells the agreement to begin from those of the same merge that come after it. `epoch`
+    counts the merges that the shared weights have been through, `digest` is of these weights.
+    `kind` is what is exchanged and how, `tokens` how many this learner has trained on since the
+    last merge of it. Whoever comes because H_max forces it (`forced`) names the merge by its own
+    step and merges under whatever name the group takes; its step need not be the others'.
     """
 
     merge_id: str
-    steps_since_merge: int
+    step: int
     epoch: int
     phase: str
     finite: bool = True
     kind: str = ""
     tokens: int = 0
+    forced: bool = False
+    digest: str = ""
 
     def mismatch(self, other: "Card") -> str | None:
-        """The first field that differs, None when none does."""
-        for name in ("merge_id", "steps_since_merge", "epoch", "phase", "kind"):
+        """The first field that differs and must not, None when none does."""
+        names = ["merge_id", "step", "epoch", "phase", "kind", "digest"]
+        if self.forced and other.forced:
+            names = ["epoch", "phase", "kind", "digest"]
+        for name in names:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 return f"mismatch: {name} {mine} and {theirs}"
         return None
 
 
+def agreed_id(cards: Sequence[Card]) -> str:
+    """The name of the merge that these cards are for: the commanded one where there is one."""
+    commanded = [card.merge_id for card in cards if not card.merge_id.startswith(FORCED_ID)]
+    return (commanded or [cards[0].merge_id])[0]
+
+
 class Group(Protocol):
-    """What a merge needs of the other learners."""
+    """What a merge needs of the other learners.
+
+    `size` is how many merge together: those of the merge that was agreed on last.
+    """
 
     size: int
 
-    def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
-        """All ranks' cards, once all agree; raises `MergeRefusedError` on all ranks otherwise."""
+    def agree(
+        self,
+        card: Card,
+        cancelled: Callable[[], str | None],
+        participants: Sequence[str] = (),
+    ) -> list[Card]:
+        """All cards, in an order that is the same everywhere, once all agree.
+
+        In the phase `begin` a merge is opened: of `participants`, who must all come, or of whoever
+        is there when none are named. Later phases are among those who agreed to begin. Raises
+        `MergeRefusedError` on all of them otherwise.
+        """
 
     def sum(self, vector: torch.Tensor) -> None:
-        """Add up `vector` over all ranks, in place; raises `MergeRefusedError`."""
+        """Add up `vector` over all who agreed, in place; raises `MergeRefusedError`."""
 
     def gather(self, vector: torch.Tensor) -> list[torch.Tensor]:
         """All ranks' vectors, of equal length, in the order of the cards; may raise the same."""
 
     def beat(self) -> None:
-        """Say that this rank is alive; cheap enough for every step."""
+        """Say that this learner is alive; cheap enough for every step."""
+
+    def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
+        """Say where this learner stands; from then on it counts as one that merges."""
+
+    def called(self) -> bool:
+        """True while others wait for whoever is there, such as at the H_max of one of them."""
+
+    def standing(self) -> Member | None:
+        """Where the one of the others stands that has come furthest, None without others."""
+
+    def newer(self) -> SharedState | None:
+        """The shared state of the group where this learner has another one, else None."""
 
     def leave(self) -> None:
-        """Say that this rank goes for good."""
+        """Say that this learner goes for good."""
 
 
 class Solo:
@@ -61,7 +106,12 @@ class Solo:
 
     size = 1
 
-    def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
+    def agree(
+        self,
+        card: Card,
+        cancelled: Callable[[], str | None],
+        participants: Sequence[str] = (),  # noqa: ARG002 - there is nobody else
+    ) -> list[Card]:
         """Its own card."""
         reason = cancelled()
         if reason is not None:
@@ -77,6 +127,21 @@ class Solo:
 
     def beat(self) -> None:
         """Nobody listens."""
+
+    def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
+        """Nobody listens."""
+
+    def called(self) -> bool:
+        """Nobody calls."""
+        return False
+
+    def standing(self) -> Member | None:
+        """There is nobody."""
+        return None
+
+    def newer(self) -> SharedState | None:
+        """There is no other."""
+        return None
 
     def leave(self) -> None:
         """Nobody stays."""

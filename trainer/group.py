@@ -1,198 +1,208 @@
-"""The merge group: who is there, what they agree on, and the one collective they enter.
+"""The merge group: whoever is there, what they agree on, and the one collective they enter.
 
-Agreement goes through the rendezvous store, not through a collective, because a collective that
-one rank leaves by time-out cannot be used again. Per round every rank lays down a card; whoever
-has seen all cards match proposes `go`, whoever has waited too long or sees a mismatch proposes
-the reason not to. The store takes the first proposal, and all obey it:
-
-    rank 0: card ─────── waits ─────── time-out: proposes "absent" ─► first, so it holds
-    rank 1:       (slow) ───────────────────── card, sees both: proposes "go" ─► reads "absent"
-
-So no rank enters the collective while another has already left.
+Members come and go. A process that dies costs the others at most one merge's time-out: then they
+merge without it, given a quorum, and it takes the shared weights from one of them when it is back.
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-import msgspec
 import torch
-import torch.distributed as dist
 
-from trainer.cards import Card, MergeRefusedError
-from trainer.shelf import Shelf, ShelfError
+from trainer.cards import BEGIN, Card, MergeRefusedError
+from trainer.handover import Handover, HandoverError, SharedState, fetch
+from trainer.meeting import Meeting
+from trainer.pulse import Pulse
+from trainer.roster import Member
+from trainer.rounds import Round, Rounds
+from trainer.shelf import ShelfError
+from trainer.wire import Wire, WireError, connect
 
-GO = "go"
-LOOK_AGAIN_S = 0.002
-EXCHANGE_LOOK_S = 0.0005
-BEAT_S = 1.0
-FAREWELL_S = 0.5
-# An exchange that is under way when the process is told to end has this long to be done.
-LAST_EXCHANGE_S = 1.0
+# Beats are several a second: who misses that many is not just busy.
+SHARE_SILENT = 0.4
+FETCH_AGAIN_S = 1.0
 
 log = logging.getLogger("trainer.group")
 
+T = TypeVar("T")
+
 
 class GlooGroup:
-    """Learners joined by gloo and a store.
+    """One learner's place in its group.
 
     Args:
-        shelf: the store.
-        gloo: connects the ranks.
-        rank: this learner's.
-        names: all learners' names, by rank.
-        timeout_s: how long a peer may be silent, wall time.
+        meeting: where the members meet.
+        name: this learner's.
+        digest: of the first shared weights.
+        read: a copy of the shared state, for those who come late; called in another thread.
+        quorum: fewer do not merge.
+        timeout_s: how long a merge may take, wall time; who is silent for a part of it is gone.
         stopping: true once this process should end; ends every wait.
 
     Attributes:
-        size: how many learners there are.
-        lost: why no merge can be done any more, None while one can.
+        size: how many take part in the merge that was agreed on last.
     """
 
     def __init__(
         self,
-        shelf: Shelf,
-        gloo: dist.ProcessGroup,
-        rank: int,
-        names: Sequence[str],
+        meeting: Meeting,
+        name: str,
+        digest: str,
+        read: Callable[[], SharedState],
+        *,
+        quorum: int,
         timeout_s: float,
         stopping: Callable[[], bool],
     ) -> None:
-        self._shelf = shelf
-        self._gloo = gloo
-        self._rank = rank
-        self._names = list(names)
+        self._meeting = meeting
         self._timeout_s = timeout_s
         self._stopping = stopping
-        self._round = 0
-        self._beats = 0
-        self._next_beat = 0.0
-        # rank -> (its last beat, our monotonic time when that beat was new)
-        now = time.monotonic()
-        self._heard: dict[int, tuple[str | None, float]] = {
-            r: (None, now) for r in range(len(names)) if r != rank
-        }
-        self.lost: str | None = None
-        self.size = len(names)
+        host = meeting.own_address()
+        self._handover = Handover(host, read)
+        own = Member(
+            name=name,
+            nonce=secrets.token_hex(8),
+            host=host,
+            port=self._handover.port,
+            digest=digest,
+        )
+        self.pulse = Pulse(meeting, own, SHARE_SILENT * timeout_s)
+        self._rounds = Rounds(self.pulse, quorum, timeout_s, stopping)
+        self._wire: Wire | None = None
+        self._current: Round | None = None
+        # What is left of the time of the merge under way; inner steps behind it do not count.
+        self._left_s = 0.0
+        self._next_fetch_s = 0.0
+        self.size = 1
+        self._handover.start()
+        self.pulse.start()
 
-    def agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
-        """See `Group`. Takes milliseconds when all are there, `timeout_s` at most."""
-        self._check_lost()
+    def agree(
+        self,
+        card: Card,
+        cancelled: Callable[[], str | None],
+        participants: Sequence[str] = (),
+    ) -> list[Card]:
+        """See `Group`. Takes milliseconds when all are there, and never beyond the time-out."""
         try:
-            return self._agree(card, cancelled)
+            if card.phase == BEGIN:
+                return self._begin(card, cancelled, participants)
+            if self._current is None:
+                msg = "failed: there is no merge under way"
+                raise MergeRefusedError(msg)
+            until_s = time.monotonic() + self._left_s
+            return self._rounds.confirm(self._current, card, cancelled, until_s)
         except ShelfError as error:
-            raise self._lose(f"store_lost: {error}") from error  # noqa: EM102
+            raise self._lost(error) from error
+        except MergeRefusedError:
+            # What a peer is still in the middle of must not meet the next merge.
+            if card.phase != BEGIN:
+                self._cut()
+            raise
 
     def sum(self, vector: torch.Tensor) -> None:
-        """See `Group`. After a failure the ranks' connections are broken: no later sum works."""
-        self._exchange(lambda: self._gloo.allreduce([vector]))
+        """See `Group`. After a failure the members are connected anew for the next merge."""
+        self._exchange(lambda wire, until_s: wire.sum(vector, until_s, self._stopping))
 
     def gather(self, vector: torch.Tensor) -> list[torch.Tensor]:
         """See `Group`. Fails as `sum` does."""
-        found = [torch.empty_like(vector) for _ in range(self.size)]
-        self._exchange(lambda: self._gloo.allgather([found], [vector]))
-        return found
+        return self._exchange(lambda wire, until_s: wire.gather(vector, until_s, self._stopping))
 
-    def _exchange(self, begin: Callable[[], dist.Work]) -> None:
-        self._check_lost()
+    def _exchange(self, call: Callable[[Wire, float], T]) -> T:
+        current, wire = self._current, self._wire
+        if current is None or wire is None:
+            msg = "failed: there is no merge under way"
+            raise MergeRefusedError(msg)
+        start_s = time.monotonic()
         try:
-            self._wait_for(begin())
-        except RuntimeError as error:
-            reason = str(error).partition("\n")[0][:120]
-            raise self._lose(f"peer_lost: in the exchange: {reason}") from error  # noqa: EM102
+            return call(wire, start_s + self._left_s)
+        except WireError as error:
+            raise self._failed(current, error) from error
+        finally:
+            self._left_s -= time.monotonic() - start_s
 
     def beat(self) -> None:
-        """See `Group`. At most once in `BEAT_S`; also looks for the others' beats."""
-        now = time.monotonic()
-        if now < self._next_beat or self.lost is not None:
-            return
-        self._next_beat = now + BEAT_S
-        self._beats += 1
+        """See `Group`; the pulse beats by itself."""
+
+    def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
+        """Say where this learner stands; it takes part in merges from now on."""
+        self.pulse.tell(
+            step=step, last_merge_step=last_merge_step, epoch=epoch, digest=digest, training=True
+        )
+
+    def called(self) -> bool:
+        """True while the others wait for whoever is there, such as at the H_max of one of them."""
         try:
-            self._shelf.put(f"beat/{self._rank}", str(self._beats))
-            for rank, (last, _) in self._heard.items():
-                found = self._shelf.get(f"beat/{rank}")
-                if found != last:
-                    self._heard[rank] = (found, now)
-        except ShelfError as error:
-            self._lose(f"store_lost: {error}")
+            return self._rounds.called()
+        except ShelfError:
+            return False
+
+    def standing(self) -> Member | None:
+        """See `Group`."""
+        alive = self.pulse.alive().values()
+        others = [member for member in alive if member.name != self.pulse.own.name]
+        return max(others, key=lambda member: (member.epoch, member.step), default=None)
+
+    def newer(self) -> SharedState | None:
+        """The shared state that the group has and this learner has not, None when there is none.
+
+        A member that gives nothing is asked again a moment later; meanwhile training goes on.
+        """
+        ahead = self.pulse.ahead()
+        if ahead is None or time.monotonic() < self._next_fetch_s:
+            return None
+        try:
+            return fetch(ahead.host, ahead.port, self._timeout_s)
+        except HandoverError as error:
+            log.warning("%s: %s", self.pulse.own.name, error)
+            self._next_fetch_s = time.monotonic() + FETCH_AGAIN_S
+            return None
 
     def leave(self) -> None:
-        """See `Group`. The rank that holds the store stays a moment for the others to leave."""
-        if self.lost is not None:
-            return
+        """See `Group`."""
+        self._cut()
+        self._handover.close()
+        self.pulse.stop()
+
+    def _begin(
+        self, card: Card, cancelled: Callable[[], str | None], participants: Sequence[str]
+    ) -> list[Card]:
+        wire = self._wire
+        held = None if wire is None else (wire.generation, wire.slots)
+        current = self._rounds.begin(card, cancelled, participants, held)
+        self._current, self.size = current, len(current.slots)
+        if wire is None or wire.generation != current.generation:
+            self._cut()
+            try:
+                self._wire = connect(self._meeting, current, self._timeout_s, self._stopping)
+            except WireError as error:
+                raise self._failed(current, error) from error
+            log.info("generation %d: %s", current.generation, ", ".join(current.names))
+        self._left_s = current.deadline_s - time.monotonic()
+        return current.cards
+
+    def _failed(self, current: Round, error: WireError) -> MergeRefusedError:
+        """A peer has died or stalled in the exchange: nobody takes this merge's step."""
+        reason = f"peer_lost: {error}"
+        self._cut()
+        self._current = None
         try:
-            self._shelf.put(f"left/{self._rank}", "1")
-            deadline = time.monotonic() + (FAREWELL_S if self._rank == 0 else 0)
-            while time.monotonic() < deadline and self._gone() is None:
-                time.sleep(LOOK_AGAIN_S)
-        except ShelfError as error:
-            self._lose(f"store_lost: {error}")
-
-    def _agree(self, card: Card, cancelled: Callable[[], str | None]) -> list[Card]:
-        while self._shelf.has(f"round/{self._round}/verdict"):
-            # A round that was closed without this rank; the others are past it.
-            self._round += 1
-        here = f"round/{self._round}"
-        self._round += 1
-        self._shelf.put(f"{here}/card/{self._rank}", msgspec.json.encode(card).decode())
-        cards, reason = self._gather(here, cancelled)
-        verdict = self._shelf.first(f"{here}/verdict", reason or GO)
-        if verdict != GO:
-            raise MergeRefusedError(verdict)
-        return cards
-
-    def _gather(
-        self, here: str, cancelled: Callable[[], str | None]
-    ) -> tuple[list[Card], str | None]:
-        keys = [f"{here}/card/{rank}" for rank in range(self.size)]
-        deadline = time.monotonic() + self._timeout_s
-        while not self._shelf.has(*keys):
-            reason = cancelled() or self._gone() or self._why_stop(deadline, keys)
-            if reason is not None:
-                return [], reason
-            self.beat()
-            time.sleep(LOOK_AGAIN_S)
-        cards = [msgspec.json.decode(self._shelf.get(key) or "", type=Card) for key in keys]
-        found = (cards[0].mismatch(other) for other in cards)
-        return cards, next((reason for reason in found if reason), None)
-
-    def _wait_for(self, work: dist.Work) -> None:
-        told: float | None = None
-        while not work.is_completed():
-            if self._stopping():
-                told = told or time.monotonic()
-                if time.monotonic() - told > LAST_EXCHANGE_S:
-                    msg = "stopping: the exchange did not end in time"
-                    raise self._lose(msg)
-            time.sleep(EXCHANGE_LOOK_S)
-        work.wait()
-
-    def _why_stop(self, deadline: float, keys: list[str]) -> str | None:
-        if self._stopping():
-            return f"stopping: {self._names[self._rank]} ends"
-        if time.monotonic() > deadline:
-            there = [self._shelf.has(key) for key in keys]
-            absent = [
-                name for name, is_there in zip(self._names, there, strict=True) if not is_there
-            ]
-            return f"absent: {', '.join(absent)} not there after {self._timeout_s:g} s"
-        return None
-
-    def _gone(self) -> str | None:
-        """Who has left or fallen silent, None while all others are there."""
-        for rank, (_, heard) in self._heard.items():
-            if self._shelf.has(f"left/{rank}"):
-                return f"left: {self._names[rank]} has left"
-            if time.monotonic() - heard > self._timeout_s:
-                return f"silent: no sign of {self._names[rank]} for {self._timeout_s:g} s"
-        return None
-
-    def _check_lost(self) -> None:
-        if self.lost is not None:
-            raise MergeRefusedError(self.lost)
-
-    def _lose(self, reason: str) -> MergeRefusedError:
-        self.lost = reason
-        log.warning("%s is on its own from here: %s", self._names[self._rank], reason)
+            self._rounds.fail(current, reason)
+        except ShelfError as lost:
+            self._lost(lost)
         return MergeRefusedError(reason)
+
+    def _lost(self, error: ShelfError) -> MergeRefusedError:
+        self._cut()
+        if self._current is not None:
+            self.pulse.lose(self._current.link)
+            self._current = None
+        return MergeRefusedError(f"store_lost: {error}")
+
+    def _cut(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.cut()

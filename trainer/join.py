@@ -1,22 +1,21 @@
 """How the learners of a group find each other at the start."""
 
+import logging
 import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
-
-import torch.distributed as dist
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 
 from slackwater.errors import InputError, SlackwaterError
 from trainer.group import GlooGroup
-from trainer.shelf import Shelf, ShelfError
+from trainer.meeting import Meeting
+from trainer.roster import Member
+from trainer.shared import Shared
 
 STORE_TIMEOUT_S = 5.0
 LOOK_AGAIN_S = 0.01
+
+log = logging.getLogger("trainer.group")
 
 
 class JoinError(SlackwaterError):
@@ -63,95 +62,93 @@ class Place:
         return cls(rank, world_size, (env.get("MASTER_ADDR", "127.0.0.1"), port), hosted)
 
 
-def join(
+def join(  # noqa: PLR0913
     place: Place,
+    name: str,
     names: Sequence[str],
-    start: str,
+    shared: Shared,
     *,
+    room: str,
+    quorum: int,
     timeout_s: float,
     join_timeout_s: float,
     stopping: Callable[[], bool],
 ) -> GlooGroup:
-    """Meet the other ranks; returns once all are connected.
+    """Meet the others; returns once all are there, or at once when some train already.
 
     Args:
         place: where, and as which rank.
-        names: all learners' names, by rank.
-        start: what all must have in common, the digest of the first weights.
-        timeout_s: how long a peer may be silent, later on; wall time, as all here.
+        name: this learner's.
+        names: those who are expected, this one among them.
+        shared: what this learner has in common with the others.
+        room: the run and the group; what others do at the same place is none of it.
+        quorum: fewer do not merge.
+        timeout_s: how long a merge may take, later on; wall time, as all here.
         join_timeout_s: how long to wait for the others now.
         stopping: true once this process should end.
 
-    Raises `JoinError` when they do not come or start from something else, `InputError` when rank
-    0 cannot listen at the address, `StoppedError` when `stopping` came first.
+    Raises `JoinError` when fewer than the quorum come or one starts from something else,
+    `InputError` when rank 0 cannot listen at the address, `StoppedError` when `stopping` came
+    first.
     """
-    deadline = time.monotonic() + join_timeout_s
-    store = _open_store(place, deadline, stopping)
-    shelf = Shelf(store, STORE_TIMEOUT_S)
-    try:
-        shelf.put(f"start/{place.rank}", start)
-        while absent := [n for r, n in enumerate(names) if not shelf.has(f"start/{r}")]:
-            _check_time(deadline, stopping, f"{', '.join(absent)} did not come")
-            time.sleep(LOOK_AGAIN_S)
-        starts = [shelf.get(f"start/{rank}") for rank in range(place.world_size)]
-    except ShelfError as error:
-        msg = f"the learner that the others meet at is gone: {error}; start the group again"
-        raise JoinError(msg) from error
-    for name, other in zip(names, starts, strict=True):
-        if other != start:
-            msg = f"{name} starts from other weights; give all learners the same --seed and size"
-            raise JoinError(msg)
-    if _is_loopback(place.address[0]):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    meeting = PrefixStore("gloo", store)
-    timeout = timedelta(seconds=timeout_s)
-    try:
-        gloo: Any = dist.ProcessGroupGloo(meeting, place.rank, place.world_size, timeout)
-    except RuntimeError as error:
-        msg = f"the learners could not connect: {str(error).partition(chr(10))[0]}"
-        raise JoinError(msg) from error
-    return GlooGroup(shelf, gloo, place.rank, names, timeout_s, stopping)
-
-
-def _open_store(place: Place, deadline: float, stopping: Callable[[], bool]) -> Store:
     host, port = place.address
-    timeout = timedelta(seconds=STORE_TIMEOUT_S)
-    if place.rank == 0 and not place.hosted:
-        listener = _listen(host, port)
-        return TCPStore(
-            host,
-            port,
-            is_master=True,
-            timeout=timeout,
-            wait_for_workers=False,
-            master_listen_fd=listener.detach(),
-        )
-    while not _answers(host, port):
-        _check_time(deadline, stopping, f"nothing listens at {host}:{port}")
+    store_timeout_s = min(STORE_TIMEOUT_S, timeout_s / 2)
+    serves = place.rank == 0 and not place.hosted
+    meeting = Meeting(host, port, room, store_timeout_s, serves)
+    group = GlooGroup(
+        meeting,
+        name,
+        shared.digest,
+        shared.read,
+        quorum=quorum,
+        timeout_s=timeout_s,
+        stopping=stopping,
+    )
+    group.pulse.tell(epoch=shared.epoch, step=shared.step)
+    try:
+        _meet(group, meeting, names, quorum, time.monotonic() + join_timeout_s, stopping)
+    except BaseException:
+        group.leave()
+        raise
+    return group
+
+
+def _meet(
+    group: GlooGroup,
+    meeting: Meeting,
+    names: Sequence[str],
+    quorum: int,
+    deadline: float,
+    stopping: Callable[[], bool],
+) -> None:
+    while True:
+        if group.pulse.failure is not None:
+            raise group.pulse.failure
+        here = list(group.pulse.here().values())
+        others = [one for one in here if one.nonce != group.pulse.own.nonce]
+        if any(one.training for one in others):
+            return
+        _check_same_start(group.pulse.own, others)
+        absent = [name for name in names if name not in {one.name for one in here}]
+        if not absent and here:
+            return
+        if time.monotonic() > deadline and len(here) >= quorum:
+            log.warning("%s did not come in time; the others begin", ", ".join(absent))
+            return
+        what = f"{', '.join(absent)} did not come"
+        if not here:
+            what = f"nothing listens at {meeting.host}:{meeting.port}"
+        _check_time(deadline, stopping, what)
         time.sleep(LOOK_AGAIN_S)
-    return TCPStore(host, port, is_master=False, timeout=timeout, wait_for_workers=False)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Listen at this address alone; torch by itself would on every interface."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        msg = f"cannot listen at MASTER_ADDR:MASTER_PORT {host}:{port}: {error.strerror}"
-        raise InputError(msg) from None
-    listener.listen()
-    return listener
-
-
-def _answers(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
+def _check_same_start(own: Member, others: Sequence[Member]) -> None:
+    for one in others:
+        if one.epoch == own.epoch == 0 and one.digest != own.digest:
+            msg = (
+                f"{one.name} starts from other weights; give all learners the same --seed and size"
+            )
+            raise JoinError(msg)
 
 
 def _check_time(deadline: float, stopping: Callable[[], bool], what: str) -> None:
@@ -160,10 +157,6 @@ def _check_time(deadline: float, stopping: Callable[[], bool], what: str) -> Non
     if time.monotonic() > deadline:
         msg = f"{what} in time; start all learners of the group"
         raise JoinError(msg)
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.")
 
 
 def _whole(env: Mapping[str, str], name: str, default: str | None = None) -> int:

@@ -14,6 +14,7 @@ from trainer.cards import Group
 from trainer.merge import MergeCounts, Merger
 from trainer.pressure import StallShare
 from trainer.settings import LearnerSettings
+from trainer.shared import Shared
 from trainer.training import Training
 
 LOSSES_KEPT = 50
@@ -28,6 +29,7 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         merges: those done, and what they moved.
         accepted: commands promised to.
+        caught_up: how often it took the group's shared weights, because it came late or back.
         skipped: merges not done, by the first word of the reason.
         ignored: commands not answered, by why.
         loss: mean of the last 50 steps.
@@ -43,6 +45,7 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     merges: MergeCounts
     accepted: int
+    caught_up: int = 0
     skipped: dict[str, int]
     ignored: dict[str, int]
     loss: float | None
@@ -65,6 +68,7 @@ class Learner:
         group: joined already.
         checkpoint: path of the checkpoint.
         clock: event time.
+        shared: what this learner has in common with its group.
         stopping: true once this process should end.
     """
 
@@ -77,6 +81,7 @@ class Learner:
         *,
         checkpoint: Path,
         clock: RunClock,
+        shared: Shared,
         stopping: Callable[[], bool],
     ) -> None:
         self._settings = settings
@@ -89,6 +94,8 @@ class Learner:
         self._memory = StallShare("memory")
         self._losses: deque[float] = deque(maxlen=LOSSES_KEPT)
         self.steps = 0
+        self.caught_up = 0
+        self._shared = shared
         self.merger = Merger(
             attachment,
             group,
@@ -96,6 +103,7 @@ class Learner:
             heal=training.inner.reset,
             save=lambda order: training.save(checkpoint, order),
             speed=clock.speed,
+            shared=shared,
         )
 
     def stand(self, step: int, epoch: int) -> None:
@@ -109,13 +117,54 @@ class Learner:
         limit_s = self._settings.duration_s
         end = float("inf") if limit_s is None else time.monotonic() + limit_s
         most = self._settings.max_steps
+        self._join_late()
         while not self._stopping() and time.monotonic() < end:
             if most is not None and self.steps >= most:
                 return
-            order = self._step()
-            self._group.beat()
+            self._catch_up()
+            order = self._step() or self._answer_call()
             if order is not None and self.merger.run(order):
                 log.info("held-out loss %.4f", self._training.held_out_loss())
+            self._tell()
+
+    def _join_late(self) -> None:
+        """Steps count from where the group is, as commands name them."""
+        other = self._group.standing()
+        if other is not None:
+            self._stand(other.step, other.step - other.last_merge_step)
+
+    def _stand(self, step: int, gap_steps: int) -> None:
+        self.steps = step
+        self._shared.last_merge_step = max(0, step - gap_steps)
+        self._attachment.joined(step, self._shared.last_merge_step, self._shared.epoch)
+        self._tell()
+
+    def _tell(self) -> None:
+        shared = self._shared
+        shared.step = self.steps
+        self._group.tell(self.steps, shared.last_merge_step, shared.epoch, shared.digest)
+
+    def _catch_up(self) -> None:
+        """Take the group's shared state where it has gone on without this learner.
+
+        What this learner has learned since, from other shared weights, is given up.
+        """
+        state = self._group.newer()
+        if state is None:
+            return
+        gap = state.step - state.last_merge_step
+        self._shared.take(state)
+        self.merger.forget()
+        self._stand(self.steps, gap)
+        self.caught_up += 1
+        what = "%s takes the group's weights after %d merges and goes on from step %d"
+        log.info(what, self._settings.learner, state.epoch, self.steps)
+
+    def _answer_call(self) -> MergeOrder | None:
+        """Come to a merge that another learner has opened for whoever is there."""
+        if not self._group.called():
+            return None
+        return self._attachment.called(self.steps)
 
     def _step(self) -> MergeOrder | None:
         start = time.monotonic()
@@ -146,6 +195,7 @@ class Learner:
             steps=self.steps,
             merges=self.merger.counts,
             accepted=attach.accepted,
+            caught_up=self.caught_up,
             skipped=attach.skipped,
             ignored=attach.ignored,
             loss=sum(self._losses) / len(self._losses) if self._losses else None,

@@ -9,16 +9,17 @@ The exchange can run behind the next inner steps (Streaming DiLoCo, arXiv:2501.1
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from slackwater.attach import Attachment, MergeOrder
 from trainer.behind import Behind
-from trainer.cards import Card, Group, MergeRefusedError
+from trainer.cards import BEGIN, FORCED_ID, Card, Group, MergeRefusedError, agreed_id
 from trainer.checkpoint import CheckpointError
 from trainer.exchange import Exchange
 from trainer.outer import OuterState, is_finite
+from trainer.shared import Shared
 from trainer.weighting import shares
 
 log = logging.getLogger("trainer.merge")
@@ -66,12 +67,13 @@ class Merger:
         exchange: how pseudo-gradients travel; as they are when not given.
         keep: share of the local weights that stays, see `OuterState.apply`.
         speed: seconds of event time in one of wall time.
+        shared: the guard of what others may read of `outer`; one of its own when not given.
 
     Attributes:
         group: as given; another one may be joined between merges.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         attachment: Attachment,
         group: Group,
@@ -82,6 +84,7 @@ class Merger:
         exchange: Exchange | None = None,
         keep: float = 0.0,
         speed: float = 1.0,
+        shared: Shared | None = None,
     ) -> None:
         self._attachment = attachment
         self.group = group
@@ -91,6 +94,7 @@ class Merger:
         self._exchange = exchange or Exchange("none", outer.weights)
         self._keep = keep
         self._speed = speed
+        self._shared = shared or Shared(outer)
         self._current: _UnderWay | None = None
         # What this learner has trained on since each fragment was last merged.
         self.tokens = [0] * len(outer.spans)
@@ -105,6 +109,10 @@ class Merger:
         """An inner step's tokens: they are what this learner weighs in the next merge."""
         self.tokens = [before + tokens for before in self.tokens]
 
+    def forget(self) -> None:
+        """This learner has taken other weights: what it trained on before counts for nothing."""
+        self.tokens = [0] * len(self._outer.spans)
+
     def run(self, order: MergeOrder) -> bool:
         """Merge; False when the group refused, with the reason reported.
 
@@ -117,9 +125,13 @@ class Merger:
 
     def begin(self, order: MergeOrder, *, behind: bool = False) -> bool:
         """Agree, and exchange now or `behind` the caller's back; False when the group refused."""
+        log.info("%s at step %d begins", order.merge_id, order.step)
+        start = time.monotonic()
         try:
             current = self._agree_to_begin(order)
             self._current = current
+            # Learners that H_max forces may each count steps of their own: one name for the merge.
+            order = current.order
             self._attachment.started(order)
             current.start = time.monotonic()
             if behind:
@@ -128,7 +140,7 @@ class Merger:
             else:
                 self._send(current)
         except MergeRefusedError as refusal:
-            self._skip(order, refusal)
+            self._skip(order, refusal, time.monotonic() - start)
             return False
         return True
 
@@ -137,7 +149,7 @@ class Merger:
         current = self._current
         if current is None:
             return False
-        order = current.order
+        order, start = current.order, time.monotonic()
         try:
             if current.behind is not None:
                 waiting = time.monotonic()
@@ -147,7 +159,8 @@ class Merger:
             # others have no mean. Only when all have it may any take the step.
             self.group.agree(self._card(order, "exchanged", current.fragment), lambda: None)
         except MergeRefusedError as refusal:
-            self._skip(order, refusal)
+            waited_s = start - current.start if current.behind is None else 0.0
+            self._skip(order, refusal, waited_s + time.monotonic() - start)
             return False
         self._apply(current)
         self._report(current, self._note(current))
@@ -158,8 +171,10 @@ class Merger:
         delta = self._outer.pseudo_gradient(fragment)
         finite = is_finite(delta)
         tokens = self.tokens[fragment]
-        mine = self._card(order, "begin", fragment, finite=finite, tokens=tokens)
-        cards = self.group.agree(mine, self._cancelled(order))
+        mine = self._card(order, BEGIN, fragment, finite=finite, tokens=tokens)
+        # A command says who must come; H_max alone calls whoever is there.
+        names = () if order.merge_id.startswith(FORCED_ID) else order.participants
+        cards = self.group.agree(mine, self._cancelled(order), names)
         refused = sum(not card.finite for card in cards)
         if refused == len(cards):
             # Weights that are not finite never become so again by training: go back to the last
@@ -170,7 +185,7 @@ class Merger:
             raise MergeRefusedError(msg)
         # Equal cards have equal shares, so it does not matter which of them is found.
         return _UnderWay(
-            order=order,
+            order=replace(order, merge_id=agreed_id(cards)),
             fragment=fragment,
             delta=delta,
             shares=shares(cards),
@@ -194,7 +209,10 @@ class Merger:
 
     def _apply(self, current: _UnderWay) -> None:
         keep = self._keep if current.finite else 0.0
-        self._outer.apply(current.delta, current.fragment, keep=keep)
+        with self._shared.lock:
+            self._outer.apply(current.delta, current.fragment, keep=keep)
+            order = current.order
+            self._shared.merged(order.step, order.epoch + 1, self._outer.digest())
         self._exchange.commit()
         self._current = None
         self.tokens[current.fragment] -= current.tokens
@@ -217,8 +235,9 @@ class Merger:
             notes.append(f"exchanged behind inner steps, waited {current.waited_s:.3f} s for it")
         return "; ".join(notes) or None
 
-    def _skip(self, order: MergeOrder, refusal: MergeRefusedError) -> None:
+    def _skip(self, order: MergeOrder, refusal: MergeRefusedError, waited_s: float) -> None:
         self._current = None
+        log.info("no merge after %.3f s: %s", waited_s, refusal)
         self._attachment.skipped(order, str(refusal))
 
     def _report(self, current: _UnderWay, note: str | None) -> None:
@@ -244,8 +263,11 @@ class Merger:
             digest=digest,
             note=note,
         )
-        took = end - current.start
-        log.info("%s at step %d: %.3f s, %s", order.merge_id, order.step, took, order.reason)
+        log.info(
+            "merge %d, %s at step %d: %.3f s, %s, %d learners, weights %s",
+            *(self._shared.epoch, order.merge_id, order.step, end - current.start, order.reason),
+            *(self.group.size, digest),
+        )
         if failure is not None:
             raise failure
 
@@ -260,12 +282,14 @@ class Merger:
     ) -> Card:
         return Card(
             merge_id=order.merge_id,
-            steps_since_merge=order.steps_since_merge,
+            step=order.step,
             epoch=order.epoch,
             phase=phase,
             finite=finite,
             kind=f"{self._exchange.compression} {fragment + 1}/{len(self._outer.spans)}",
             tokens=tokens,
+            forced=order.forced,
+            digest=self._shared.digest,
         )
 
     def _cancelled(self, order: MergeOrder) -> Callable[[], str | None]:

@@ -16,6 +16,7 @@ from trainer.cards import Group, Solo
 from trainer.join import Place, StoppedError, join
 from trainer.learner import Learner, LearnerSummary
 from trainer.settings import LearnerSettings
+from trainer.shared import Shared
 from trainer.text import Shard, read_text
 from trainer.training import Training
 
@@ -49,9 +50,19 @@ def run_learner(
         path = folder / f"{settings.learner}.safetensors"
         # Before the others compare their first weights with these.
         stood = training.load(path) if settings.resume and path.exists() else None
-        group = _join(settings, place, training, stopping)
+        shared = Shared(training.outer)
+        if stood is not None:
+            shared.stand(*stood)
+        group = _join(settings, place, run, shared, stopping)
         stack.callback(group.leave)
-        attachment = Attachment(run, settings.learner, settings.participants, corridor, clock)
+        attachment = Attachment(
+            run,
+            settings.learner,
+            settings.participants,
+            corridor,
+            clock,
+            quorum=settings.needed,
+        )
         learner = Learner(
             settings,
             training,
@@ -59,6 +70,7 @@ def run_learner(
             group,
             checkpoint=path,
             clock=clock,
+            shared=shared,
             stopping=stopping,
         )
         with attachment:
@@ -71,15 +83,22 @@ def run_learner(
 
 
 def _join(
-    settings: LearnerSettings, place: Place, training: Training, stopping: Callable[[], bool]
+    settings: LearnerSettings,
+    place: Place,
+    run: RunSettings,
+    shared: Shared,
+    stopping: Callable[[], bool],
 ) -> Group:
     if place.world_size == 1:
         return Solo()
     try:
         return join(
             place,
+            settings.learner,
             settings.participants,
-            training.outer.digest(),
+            shared,
+            room=f"{run.run_id}/{run.group}",
+            quorum=settings.needed,
             timeout_s=settings.peer_timeout_s,
             join_timeout_s=settings.join_timeout_s,
             stopping=stopping,

@@ -12,7 +12,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     Attributes:
         learner: its name.
-        participants: all learners that merge together, by rank.
+        participants: the learners that are expected, by rank.
+        quorum: fewer learners do not merge; None for more than half of those expected.
         parameters: at most so many.
         step_s: an inner step takes at least this long; the rest of it is slept, standing for the
             learner's own accelerator.
@@ -24,12 +25,13 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         resume: go on from the checkpoint in `checkpoint_dir`; from the start when there is none.
         text: file to train on; None for Python's language reference.
         seed: of the first weights, and with the rank of the order of the data.
-        peer_timeout_s: how long a peer may be silent, be late to a merge, or take to exchange.
-        join_timeout_s: how long to wait for the others at the start.
+        peer_timeout_s: how long a merge may take, waiting for others included.
+        join_timeout_s: how long to wait for the others at the start; then a quorum begins.
     """
 
     learner: str
     participants: list[str]
+    quorum: int | None = None
     parameters: int = 8_000_000
     step_s: float = 0.03
     min_gap_steps: int = 128
@@ -43,6 +45,17 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     peer_timeout_s: float = 10.0
     join_timeout_s: float = 60.0
 
+    @property
+    def needed(self) -> int:
+        """How many it takes to merge.
+
+        More than half by default. A single learner's "merge" would be its own drift with the
+        outer optimiser on top, and a merge of few out of many moves the shared weights by what
+        few have seen; so without a majority the learners train on, and say at each H_max that they
+        did not merge and why.
+        """
+        return len(self.participants) // 2 + 1 if self.quorum is None else self.quorum
+
     def check(self) -> None:
         """Raise `InputError` for a value that cannot be."""
         above_zero = {
@@ -55,6 +68,12 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             if value is not None and not value > 0:
                 msg = f"{option} is {value:g}; it must be above 0"
                 raise InputError(msg)
+        if not 1 <= self.needed <= len(self.participants):
+            msg = (
+                f"--quorum is {self.quorum}; it must be from 1 to the number of --participants, "
+                f"{len(self.participants)}"
+            )
+            raise InputError(msg)
         if not self.step_s >= 0:
             msg = f"--step-s is {self.step_s:g}; it must be 0 or more seconds"
             raise InputError(msg)

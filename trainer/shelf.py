@@ -47,6 +47,16 @@ class Shelf:
             return None
         return self._ask(lambda: str(self._store.get(key).decode()))
 
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, 0 before the first time; returns the new one, which nobody else got."""
+        return self._ask(lambda: int(self._store.add(key, amount)))
+
+    def many(self, keys: list[str]) -> list[str]:
+        """The values of keys that are all there."""
+        if not keys:
+            return []
+        return self._ask(lambda: [value.decode() for value in self._store.multi_get(keys)])
+
     def first(self, key: str, proposal: str) -> str:
         """Lay down `proposal` unless another was first; returns the one that holds."""
         return self._ask(lambda: str(self._store.compare_set(key, "", proposal).decode()))

@@ -79,19 +79,21 @@ class Attachment:
     Args:
         settings: broker, topics, run and merge group.
         learner: this learner's name.
-        participants: all learners of the group, this one included.
+        participants: the learners of the group, this one included.
         corridor: H_min and H_max in steps.
         clock: event time.
         commit_timeout_s: seconds of wall time.
         heartbeat_s: a heartbeat is sent when nothing was for so many seconds of wall time.
         queue_events: steps kept while the broker is away; beyond it the oldest are dropped.
+        quorum: for a group whose members come and go: how many must take part in a merge. None:
+            always exactly `participants`.
 
     Attributes:
         corridor: as given.
         errors: faults inside this object; 0 unless it has a bug.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         settings: RunSettings,
         learner: str,
@@ -102,6 +104,7 @@ class Attachment:
         commit_timeout_s: float = 1.0,
         heartbeat_s: float = 0.1,
         queue_events: int = 10_000,
+        quorum: int | None = None,
     ) -> None:
         if learner not in participants:
             msg = f"{learner} is not among the participants {', '.join(participants)}; add it"
@@ -116,7 +119,7 @@ class Attachment:
         # promises.
         self._changed = threading.Condition(threading.Lock())
         self._outbox = Outbox(clock, queue_events)
-        self._protocol = Protocol(learner, participants, corridor, self._say)
+        self._protocol = Protocol(learner, participants, corridor, self._say, quorum)
         self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
         self._participants = frozenset(participants)
         self._pace = Pace()
@@ -189,6 +192,7 @@ class Attachment:
                     network_pressure=network_pressure,
                     checkpoint_pressure=checkpoint_pressure,
                     memory_pressure=memory_pressure,
+                    epoch=self._protocol.epoch,
                     reports_sent=self._outbox.reports,
                 ),
             )
@@ -268,7 +272,33 @@ class Attachment:
     def withdrawn(self, order: MergeOrder) -> str | None:
         """Why a peer has said that it will not come after all, None while all stand by it."""
         with self._changed:
-            return self._protocol.withdrawn(order.merge_id)
+            return self._protocol.withdrawn(order.merge_id, order.participants)
+
+    @never_raises
+    def called(self, step: int) -> MergeOrder | None:
+        """The order to come to a merge that a peer has opened at its H_max, outside of Kafka.
+
+        `step` is the one reported last. None when the last merge is nearer than H_min.
+        """
+        with self._changed:
+            order = self._protocol.called(step)
+            if order is not None:
+                self._pace.pause()
+            return order
+
+    @never_raises
+    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
+        """This learner has taken the shared weights of its group, and goes on from there.
+
+        Args:
+            step: what its own counter stands at now; the next `on_step` reports the one after it.
+            last_merge_step: the step, on this counter, of the group's last merge.
+            epoch: how many merges the shared weights have been through.
+        """
+        with self._changed:
+            self._protocol.joined(step, last_merge_step, epoch)
+            self._pace.resume(step, self._clock.now_us())
+            self._tokens_since_merge = 0
 
     @never_raises
     def joined(self, step: int, last_merge_step: int, epoch: int) -> None:

@@ -13,7 +13,7 @@ class MergeOrder:
         merge_id: the command's id, or `hmax-STEP`.
         step: the learner's own step at which the merge stands.
         steps_since_merge: inner steps since the last merge that was done.
-        epoch: how many merges this learner has done before.
+        epoch: how many merges the shared weights have been through.
         reason: the command's reason, or `h_max`.
         participants: the learners that merge together.
     """

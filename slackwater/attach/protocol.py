@@ -13,10 +13,13 @@ Why nobody enters a collective on a command alone:
 
 So an accept is a promise on the merges topic, and only when the promises of *all* participants,
 the learner's own among them, have been read back from there is the order committed.
+
+Who the participants are, the command says. A group with a quorum takes any set of learners that is
+large enough, as its members come and go; one without takes its full set alone.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -44,23 +47,32 @@ class Protocol:
 
     Args:
         learner: this learner's name.
-        participants: all learners that merge together, this one included.
+        participants: the learners of the group, this one included.
         corridor: gaps are counted from the last merge done, the first one from step 0.
         say: called with (phase, merge_id, step, reason) for what others must hear.
+        quorum: how many participants a command must name at least; None for exactly
+            `participants`.
 
     Attributes:
         step: the last step reported.
+        epoch: merges that the shared weights have been through.
         last_merge_step: where the last merge that was done stands.
         forced_step: where H_max forces the next one.
     """
 
     def __init__(
-        self, learner: str, participants: Sequence[str], corridor: Corridor, say: Say
+        self,
+        learner: str,
+        participants: Sequence[str],
+        corridor: Corridor,
+        say: Say,
+        quorum: int | None = None,
     ) -> None:
         self._learner = learner
         self._participants = frozenset(participants)
         self._corridor = corridor
         self._say = say
+        self._quorum = quorum
         self.step = 0
         self.epoch = 0
         self.last_merge_step = 0
@@ -71,7 +83,7 @@ class Protocol:
         self._behind = False
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._promises: OrderedDict[tuple[str, int], set[str]] = OrderedDict()
-        self._withdrawals: OrderedDict[str, str] = OrderedDict()
+        self._withdrawals: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     def command(self, command: MergeCommand, now_us: int) -> bool:
         """Answer a command; False when it is a duplicate, which is not answered twice."""
@@ -92,14 +104,20 @@ class Protocol:
             key = (report.merge_id, report.step)
             promised = self._promises.get(key) or _keep(self._promises, key, set())
             promised.add(report.learner)
-        elif report.learner != self._learner and report.learner in self._participants:
-            _keep(self._withdrawals, report.merge_id, f"{report.learner} skipped: {report.reason}")
-            if self._pending is not None and self._pending.merge_id == report.merge_id:
-                self._drop("peer_skipped: " + self._withdrawals[report.merge_id])
+        elif report.learner != self._learner:
+            found = self._withdrawals.get(report.merge_id)
+            told = _keep(self._withdrawals, report.merge_id, {}) if found is None else found
+            told[report.learner] = f"{report.learner} skipped: {report.reason}"
+            pending = self._pending
+            if pending is not None and pending.merge_id == report.merge_id:
+                withdrawn = self.withdrawn(pending.merge_id, pending.participants)
+                if withdrawn is not None:
+                    self._drop(f"peer_skipped: {withdrawn}")
 
-    def withdrawn(self, merge_id: str) -> str | None:
-        """Which peer took its promise back and why, None while none has."""
-        return self._withdrawals.get(merge_id)
+    def withdrawn(self, merge_id: str, participants: Sequence[str]) -> str | None:
+        """Which of these took its promise back and why, None while none has."""
+        told = self._withdrawals.get(merge_id, {})
+        return next((told[name] for name in participants if name in told), None)
 
     def at_step(self, step: int, now_us: int, *, waited: bool = False) -> MergeOrder | Await | None:
         """What the learner does at `step`: merge, wait for promises, or train on.
@@ -118,13 +136,13 @@ class Protocol:
             elif now_us > pending.deadline_us:
                 self._drop("expired: the deadline passed before the step came")
             elif self._committed(pending):
-                return self._give(pending.merge_id, pending.reason)
+                return self._give(pending.merge_id, pending.reason, pending.participants)
             elif not waited:
                 return Await(pending.merge_id)
             else:
                 self._drop("no_commit: no word from " + ", ".join(self._silent(pending)))
         if step >= self.forced_step:
-            return self._give(f"hmax-{self.forced_step}", H_MAX)
+            return self._give(f"hmax-{step}", H_MAX, self._participants)
         return None
 
     def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
@@ -137,6 +155,22 @@ class Protocol:
         """The merge under way goes on behind the next steps: no other is ordered before its end."""
         self._behind = True
 
+    def called(self, step: int) -> MergeOrder | None:
+        """The order to come to a merge that a peer's H_max has opened, None when it is too soon.
+
+        A promise for a later merge is taken back: that one stands too near to this.
+        """
+        if self._order is not None or step < self._corridor.first(self.last_merge_step):
+            return None
+        self._drop("called: a peer has come to H_max first")
+        return self._give(f"hmax-{step}", H_MAX, self._participants)
+
+    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
+        """Go on as a member that stands there; what was promised from elsewhere is taken back."""
+        self._drop("joined: the learner has taken the group's weights and goes on from there")
+        self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
+        self.forced_step = max(self._corridor.last(last_merge_step), step + 1)
+
     def finished(self, order: MergeOrder) -> None:
         """The merge is done: gaps count from its step now."""
         self._order = None
@@ -145,10 +179,10 @@ class Protocol:
         self.forced_step = self._corridor.last(order.step)
 
     def skipped(self, order: MergeOrder, reason: str) -> None:
-        """The merge was not done; one that H_max forced is due again after another H_max."""
+        """The merge was not done; one that H_max forced is due again after H_min."""
         self._order = None
-        if order.step >= self.forced_step:
-            self.forced_step = self._corridor.last(order.step)
+        if order.forced or order.step >= self.forced_step:
+            self.forced_step = self._corridor.first(order.step)
         self._say("skipped", order.merge_id, order.step, reason)
 
     def leave(self) -> None:
@@ -163,16 +197,21 @@ class Protocol:
     def _refusal(self, command: MergeCommand, now_us: int) -> str | None:
         if self._learner not in command.participants:
             return f"not_participant: {self._learner} is not among the participants"
-        if set(command.participants) != self._participants:
+        if self._quorum is None and set(command.participants) != self._participants:
             return f"other_participants: this group is {', '.join(sorted(self._participants))}"
+        if len(set(command.participants)) < (self._quorum or 0):
+            return f"quorum: {len(command.participants)} participants, {self._quorum} are needed"
+        if command.epoch is not None and command.epoch != self.epoch:
+            return f"epoch: the command is for {command.epoch}, this learner is at {self.epoch}"
         if self.paused:
             return "paused: commanded merges wait for resume"
         if self._order is not None:
             return f"merging: {self._order.merge_id} is under way"
         if self._pending is not None:
             return f"promised: already accepted {self._pending.merge_id}"
-        if command.merge_id in self._withdrawals:
-            return f"peer_skipped: {self._withdrawals[command.merge_id]}"
+        withdrawn = self.withdrawn(command.merge_id, command.participants)
+        if withdrawn is not None:
+            return f"peer_skipped: {withdrawn}"
         if now_us > command.deadline_us:
             return f"expired: {(now_us - command.deadline_us) / 1e6:.3f} s after its deadline"
         return self._refusal_of_step(command.at_step)
@@ -187,15 +226,15 @@ class Protocol:
 
     def _silent(self, command: MergeCommand) -> list[str]:
         key = (command.merge_id, command.at_step)
-        return sorted(self._participants - self._promises.get(key, set()))
+        return sorted(set(command.participants) - self._promises.get(key, set()))
 
     def _committed(self, command: MergeCommand) -> bool:
         return not self._silent(command)
 
-    def _give(self, merge_id: str, reason: str) -> MergeOrder:
+    def _give(self, merge_id: str, reason: str, participants: Iterable[str]) -> MergeOrder:
         self._pending = None
         since = self.step - self.last_merge_step
-        names = tuple(sorted(self._participants))
+        names = tuple(sorted(participants))
         self._behind = False
         self._order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names)
         return self._order

@@ -1,10 +1,15 @@
-"""`slackwater group`: what a person may ask of a merge group."""
+"""`slackwater group`: where a merge group meets, and what a person may ask of it."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-group = typer.Typer(no_args_is_help=True, help="Pause, resume or merge a group of learners now.")
+group = typer.Typer(
+    no_args_is_help=True, help="Serve, watch, pause, resume or merge groups of learners."
+)
+
+SERVE_NAP_S = 0.1
 
 Kafka = Annotated[
     str | None,
@@ -28,6 +33,39 @@ def resume(kafka: Kafka = None) -> None:
 def merge_now(kafka: Kafka = None) -> None:
     """Merge at the first step that the learners can reach, not before H_min."""
     _send("merge_now", kafka)
+
+
+@group.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one and prints it.")] = 29500,
+    ready_file: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A file to create once it listens.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Be the place where learners meet: their MASTER_ADDR:MASTER_PORT.
+
+    It outlives any learner, and holds nothing that is worth keeping: when it is killed, start it
+    again at the same address, and the learners find each other there anew. One serves any number
+    of runs and groups.
+    """
+    import time
+
+    from slackwater.cli.trainer import require_torch, touch
+    from slackwater.testbed.signals import StopSignals
+
+    require_torch()
+    from trainer.meeting import serve as listen
+
+    with StopSignals() as signals:
+        store = listen(host, port)
+        typer.echo(f"learners meet at MASTER_ADDR={host} MASTER_PORT={store.port}", err=True)
+        touch(ready_file)
+        while signals.first is None:
+            time.sleep(SERVE_NAP_S)
+    if json:
+        typer.echo("{}")
 
 
 def _send(kind: str, kafka: str | None) -> None:

@@ -20,9 +20,16 @@ def trainer(
     participants: Annotated[
         str | None,
         typer.Option(
-            help="All learners that merge together, by rank and comma-separated; more than one "
+            help="The learners that are expected, by rank and comma-separated; more than one "
             "needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them.",
             show_default="this one alone",
+        ),
+    ] = None,
+    quorum: Annotated[
+        int | None,
+        typer.Option(
+            help="Fewer learners than this do not merge: they train on and say so.",
+            show_default="more than half of the participants",
         ),
     ] = None,
     parameters: Annotated[
@@ -78,8 +85,8 @@ def trainer(
     peer_timeout: Annotated[
         float,
         typer.Option(
-            help="How long a peer may be silent, late to a merge or busy in an exchange before "
-            "the merge is skipped, in seconds of wall time."
+            help="How long a merge may take, waiting for others included, before it is skipped; "
+            "in seconds of wall time."
         ),
     ] = 10.0,
     join_timeout: Annotated[
@@ -109,7 +116,7 @@ def trainer(
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     run = RunSettings.from_env(bootstrap=kafka)
     clock = RunClock.from_env()
-    _require_torch()
+    require_torch()
     from trainer.join import Place
     from trainer.run import run_learner
     from trainer.settings import LearnerSettings
@@ -117,6 +124,7 @@ def trainer(
     settings = LearnerSettings(
         learner=learner,
         participants=participants.split(",") if participants else [learner],
+        quorum=quorum,
         parameters=parameters,
         step_s=step_s,
         min_gap_steps=min_gap_steps,
@@ -137,12 +145,13 @@ def trainer(
             clock,
             Place.from_env(),
             stopping=lambda: signals.first is not None,
-            ready=lambda: _touch(ready_file),
+            ready=lambda: touch(ready_file),
         )
         _show(summary, json)
 
 
-def _require_torch() -> None:
+def require_torch() -> None:
+    """Raise `InputError` where torch is not installed."""
     # torch's own C++ warnings about a peer that is gone say less than the log line does.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
@@ -152,7 +161,8 @@ def _require_torch() -> None:
         raise InputError(msg) from None
 
 
-def _touch(path: Path | None) -> None:
+def touch(path: Path | None) -> None:
+    """Make a ready file; raises `InputError` where it cannot be."""
     if path is None:
         return
     try:

@@ -18,6 +18,8 @@ from slackwater.testbed.plan import Plan
 
 GROUP = "default"
 MAX_SOCKET_PATH_BYTES = 100
+MEETING = "meeting-place"
+RESTARTS = 5
 NEVER_STEPS = 10**9
 """A gap that no learner of a run without merges comes to the end of."""
 
@@ -90,13 +92,28 @@ class Commands:
         return PartSpec("stream", _command("stream", options, settings), self._env())
 
     def learners(self) -> list[PartSpec]:
-        """The learners: one process each, one process group of gloo."""
-        port = str(self.free_port())
+        """The learners, one process each, and before them the place where they meet."""
+        port = self.free_port()
         names = self.plan.learner_names()
-        group = {"WORLD_SIZE": str(len(names)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        group = {
+            "WORLD_SIZE": str(len(names)),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            # It is not for the first learner to listen there.
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+        }
+        meeting = _command("group", {"--port": port}, ["serve"])
         return [
-            PartSpec(name, self._learner(name), {**self._env(), **group, "RANK": str(rank)})
-            for rank, name in enumerate(names)
+            PartSpec(MEETING, meeting, self._env(), restarts=RESTARTS),
+            *(
+                PartSpec(
+                    name,
+                    self._learner(name),
+                    {**self._env(), **group, "RANK": str(rank)},
+                    restarts=RESTARTS,
+                )
+                for rank, name in enumerate(names)
+            ),
         ]
 
     def replay(self, clock: RunClock) -> PartSpec:

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.leash import leashed
 
 LAST_LINES = 5
+FIRST_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,14 @@ class PartSpec:
         command: program and arguments; `--ready-file` is added.
         env: environment variables on top of the supervisor's own.
         leaves_by_itself: True when it may end with code 0 before it is told to.
+        restarts: how often it is started again when it dies.
     """
 
     name: str
     command: list[str]
     env: Mapping[str, str] = field(default_factory=dict)
     leaves_by_itself: bool = False
+    restarts: int = 0
 
 
 class PartError(SlackwaterError):
@@ -59,11 +63,14 @@ class Part:
         self._ready_path = folder / f"{spec.name}.ready"
         self._process: subprocess.Popen[bytes] | None = None
         self.exit_code: int | None = None
+        self.restarted = 0
+        self._again_at_s: float | None = None
 
     def start(self) -> None:
         """Start the process; call from the thread that lives as long as it should."""
+        self._ready_path.unlink(missing_ok=True)
         command = [*self.spec.command, "--ready-file", str(self._ready_path)]
-        with self.log_path.open("wb") as log, self._out_path.open("wb") as out:
+        with self.log_path.open("ab") as log, self._out_path.open("wb") as out:
             self._process = subprocess.Popen(
                 leashed(command),
                 stdin=subprocess.DEVNULL,
@@ -90,6 +97,11 @@ class Part:
         return False
 
     @property
+    def resting(self) -> bool:
+        """True while it has died and is about to be started again."""
+        return self._again_at_s is not None
+
+    @property
     def ready(self) -> bool:
         """True once the part has made its ready file."""
         return self._ready_path.exists()
@@ -114,9 +126,22 @@ class Part:
                 return found if isinstance(found, dict) else None
         return None
 
-    def check(self) -> None:
-        """Raise `PartError` when it has ended although it should be running."""
+    def check(self, now_s: float | None = None) -> None:
+        """Raise `PartError` when it has ended although it should be running.
+
+        One that may be started again is, from `now_s` on the monotonic clock on, after a pause
+        that doubles each time.
+        """
         if self._process is None or self.running:
+            return
+        now_s = time.monotonic() if now_s is None else now_s
+        if self._again_at_s is not None and now_s >= self._again_at_s:
+            self._again_at_s, self.exit_code = None, None
+            self.start()
+        elif self._again_at_s is None and self.exit_code and self.restarted < self.spec.restarts:
+            self._again_at_s = now_s + FIRST_PAUSE_S * 2**self.restarted
+            self.restarted += 1
+        if self._again_at_s is not None or self.exit_code is None:
             return
         if self.exit_code != 0 or not self.spec.leaves_by_itself:
             what = f"ended {describe_exit(self.exit_code)} before it was told to"

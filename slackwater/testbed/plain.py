@@ -43,6 +43,8 @@ def _facts(status: Status, seen: Snapshot) -> Iterator[str]:
     yield f"merges {merges['commanded']} commanded {merges['finished']} finished"
     if losses := [number(row["loss"], 2) for row in seen.learners if row["loss"] is not None]:
         yield f"loss {' '.join(losses)}"
+    if status.restarts:
+        yield "started again: " + ", ".join(f"{k} {n}" for k, n in status.restarts.items())
     if status.lag_s is not None:
         yield f"lag {number(status.lag_s, 1)} {status.wall_s}"
     if seen.counts["dead"]:

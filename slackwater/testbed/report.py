@@ -68,6 +68,10 @@ def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
     for row in summary.learners:
         losses = f"loss {number(row['first_loss'], 3)} to {number(row['loss'], 3)}"
         yield row["learner"], f"{number(row['steps'])} steps, {losses}"
+    if summary.restarts:
+        again = (f"{name} {_plural(n, 'time')}" for name, n in summary.restarts.items())
+        left = summary.merges["unfinished"]
+        yield "started again", f"{', '.join(again)}; {_plural(left, 'merge')} left without a word"
     events = summary.events
     yield (
         "events",

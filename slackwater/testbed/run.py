@@ -74,6 +74,7 @@ class LiveRun:
         self._show = show
         self._began_s = time.monotonic()
         self._clock: RunClock | None = None
+        self._supervisor: Supervisor | None = None
         self._broker = _broker(plan, work)
         self._watcher = Watcher(self._ask, plan.speed, self._hold_merges)
         self._run_info = {
@@ -86,7 +87,7 @@ class LiveRun:
     def run(self, signals: StopSignals) -> Outcome:
         """Run all parts to their end."""
         try:
-            return Supervisor(
+            self._supervisor = Supervisor(
                 broker=self._broker,
                 stream=self._stream,
                 learners=self._learners,
@@ -94,7 +95,8 @@ class LiveRun:
                 log=self._watcher,
                 signals=signals,
                 on_tick=self._on_tick,
-            ).run()
+            )
+            return self._supervisor.run()
         finally:
             self._watcher.stop()
 
@@ -140,7 +142,7 @@ class LiveRun:
             producer.close(PAUSE_TIMEOUT_S)
 
     def _on_tick(self, phase: Phase, played_s: float | None) -> None:
-        look, clock = self._watcher.look, self._clock
+        look, clock, parts = self._watcher.look, self._clock, self._supervisor
         self._show(
             Status(
                 plan=self._plan,
@@ -149,6 +151,8 @@ class LiveRun:
                 since_start_s=time.monotonic() - self._began_s,
                 snapshot=look.snapshot if look else None,
                 now_us=clock.now_us() if clock else None,
+                restarts=parts.restarts if parts else {},
+                pids=parts.pids if parts else {},
             )
         )
 

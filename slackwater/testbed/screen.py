@@ -121,7 +121,12 @@ def _learners(status: Status, seen: Snapshot) -> Iterator[Text]:
         may_merge = gap is not None and gap >= low
         state = f"{row['learner']} step {row['step']:,} loss {number(row['loss'], 3)} "
         bar = (gap_bar(gap, low, high, BAR_WIDTH), "green" if may_merge else "dim")
-        yield Text.assemble(state, *(() if never else (f"gap {number(gap):>4} ", bar)))
+        again = status.restarts.get(row["learner"], 0)
+        yield Text.assemble(
+            state,
+            *(() if never else (f"gap {number(gap):>4} ", bar)),
+            (f" started again {again}x" if again else "", "bold yellow"),
+        )
     if seen.learners and never:
         yield Text("nobody merges in this run", style="dim")
     elif seen.learners:

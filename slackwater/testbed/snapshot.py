@@ -38,9 +38,32 @@ MERGE_COUNTS = """
 SELECT
     count(commanded_us) AS commanded,
     count(*) FILTER (WHERE complete) AS finished,
-    count(*) FILTER (WHERE finished = 0 AND skipped > 0) AS skipped,
-    count(*) FILTER (WHERE finished + skipped < coalesce(participants, 1)) AS pending
+    count(*) FILTER (WHERE finished = 0 AND skipped > 0) AS skipped
 FROM stg_windows
+"""
+
+# Who has stepped beyond a merge is not in it any more, even when it never said how it ended: its
+# process has died and another goes by its name.
+PENDING = """
+WITH
+    due AS (
+        SELECT merge_id, learner, max(step) AS step FROM (
+            SELECT merge_id, unnest(participants) AS learner, at_step AS step FROM commands
+            WHERE type = 'merge'
+            UNION ALL
+            SELECT merge_id, learner, step FROM merges WHERE type IN ('accepted', 'started')
+        )
+        GROUP BY ALL
+    ),
+    beyond AS (
+        SELECT learner, arg_max(step, at_us) AS step FROM learner_steps GROUP BY learner
+    )
+SELECT count(DISTINCT merge_id) AS pending
+FROM due
+ANTI JOIN (SELECT * FROM merges WHERE type IN ('finished', 'skipped')) AS settled
+    USING (merge_id, learner)
+LEFT JOIN beyond USING (learner)
+WHERE beyond.step IS NULL OR beyond.step <= due.step
 """
 
 ACCEPTED = "SELECT count(DISTINCT merge_id) AS accepted FROM merges WHERE type = 'accepted'"
@@ -122,7 +145,7 @@ def take(query: Query, speed: float) -> Snapshot:
         decision=next(iter(query(DECISION)), None),
         changes=query(CHANGES),
         merges=query(MERGES),
-        merge_counts=query(MERGE_COUNTS)[0] | query(ACCEPTED)[0],
+        merge_counts=query(MERGE_COUNTS)[0] | query(ACCEPTED)[0] | query(PENDING)[0],
         learners=query(LEARNERS),
         counts=counts,
         arrivals_per_s=[arrivals.get(age, 0.0) if age <= first_age else None for age in ages],

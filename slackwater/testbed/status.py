@@ -1,6 +1,6 @@
 """One moment of a run as the screens show it: where it is, and the latest look at its log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slackwater.testbed.plan import Plan
 from slackwater.testbed.snapshot import Snapshot
@@ -18,6 +18,8 @@ class Status:
         since_start_s: wall seconds since the command began.
         snapshot: the latest look at the run log, None before the first.
         now_us: event time now, None before the clock is fixed.
+        restarts: how often parts that died were started again, by name.
+        pids: process ids of the learners, by name.
     """
 
     plan: Plan
@@ -26,6 +28,8 @@ class Status:
     since_start_s: float
     snapshot: Snapshot | None = None
     now_us: int | None = None
+    restarts: dict[str, int] = field(default_factory=dict)
+    pids: dict[str, int] = field(default_factory=dict)
 
     @property
     def lag_s(self) -> float | None:

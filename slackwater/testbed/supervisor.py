@@ -1,8 +1,9 @@
 """The order in which the parts of a run start, work and end, and what ends it early.
 
-broker, stream, learners, replay; then back: the replay ends by itself, merges under way are
-finished, the learners leave together, the stream logs what is still in the topics, the broker
-goes last because everybody talks through it.
+broker, stream, learners (with the place where they meet), replay; then back: the replay ends by
+itself, merges under way are finished, the learners leave together, the stream logs what is still
+in the topics, the broker goes last because everybody talks through it. A learner that dies, or the
+place where they meet, is started again.
 """
 
 import time
@@ -87,12 +88,14 @@ class Outcome:
         failure: the part that failed, and how.
         summaries: what each part said at its end, by name.
         played_s: wall seconds of the replay.
+        restarts: how often parts that died were started again, by name; not those that never did.
     """
 
     status: str
     failure: PartError | None
     summaries: dict[str, dict[str, Any]]
     played_s: float | None
+    restarts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -148,7 +151,19 @@ class Supervisor:
             late_failure = self._end()
         if late_failure and status == "complete":
             status = "failed"
-        return Outcome(status, failure or late_failure, self._summaries(), self._played_s)
+        return Outcome(
+            status, failure or late_failure, self._summaries(), self._played_s, self.restarts
+        )
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often parts that died were started again, by name."""
+        return {part.name: part.restarted for part in self._parts() if part.restarted}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids of the learners and of their meeting place, by name."""
+        return {part.name: part.pid for part in self._learners if part.pid is not None}
 
     def _start(self) -> None:
         self._enter(Phase.BROKER)
@@ -176,7 +191,7 @@ class Supervisor:
         waiting = list(parts)
 
         def all_ready() -> bool:
-            waiting[:] = [part for part in waiting if part.running and not part.ready]
+            waiting[:] = [p for p in waiting if (p.running or p.resting) and not p.ready]
             return not waiting
 
         if not self._until(all_ready, self.limits.ready_s):
@@ -198,7 +213,8 @@ class Supervisor:
         quiet_since: list[float] = []
 
         def quiet() -> bool:
-            if self.log.pending_merges() != 0:
+            back = all(part.ready for part in self._learners)
+            if self.log.pending_merges() != 0 or not back:
                 quiet_since.clear()
                 return False
             quiet_since.append(self.monotonic())

@@ -1,5 +1,6 @@
 """Learners of a group as threads with real gloo between them, or as real processes."""
 
+import itertools
 import json
 import os
 import signal
@@ -8,46 +9,69 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch.distributed as dist
-from torch.distributed import HashStore, PrefixStore
+import torch
 
 from slackwater.broker import free_port
 from slackwater.settings import RunSettings
 from trainer.group import GlooGroup
-from trainer.shelf import Shelf
+from trainer.handover import SharedState
+from trainer.meeting import Meeting, serve
 
 PATIENCE_S = 40.0
+ROOMS = itertools.count()
+NOTHING = SharedState(
+    epoch=0, step=0, last_merge_step=0, digest="", tensors={"weights": torch.zeros(1)}
+)
+
+
+@pytest.fixture(scope="session")
+def meeting_port() -> Iterator[int]:
+    """One meeting place for a whole process of tests."""
+    store = serve("127.0.0.1", 0)
+    yield store.port
+    del store
 
 
 @pytest.fixture
-def in_group() -> Callable[..., list[Any]]:
-    """Run one function a rank, at once, each with its own `GlooGroup`; returns their results."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+def in_group(meeting_port: int) -> Callable[..., list[Any]]:
+    """Run one function a learner, at once, each with its own `GlooGroup`; returns their results."""
 
     def run(
         roles: Sequence[Callable[[GlooGroup], Any]],
         *,
         timeout_s: float = 30.0,
+        quorum: int | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> list[Any]:
-        store = HashStore()
-        names = [f"learner-{rank}" for rank in range(len(roles))]
+        room = f"room-{next(ROOMS)}"
         results: list[Any] = [None] * len(roles)
+        together = threading.Barrier(len(roles))
 
         def one(rank: int) -> None:
-            meeting = PrefixStore("gloo", store)
-            patience = timedelta(seconds=timeout_s)
-            gloo: Any = dist.ProcessGroupGloo(meeting, rank, len(roles), patience)
-            group = GlooGroup(Shelf(store, 5.0), gloo, rank, names, timeout_s, stopping)
+            group = GlooGroup(
+                Meeting("127.0.0.1", meeting_port, room),
+                f"learner-{rank}",
+                "",
+                lambda: NOTHING,
+                quorum=quorum or len(roles),
+                timeout_s=timeout_s,
+                stopping=stopping,
+            )
+            group.rank = rank
+            group.tell(0, 0, 0, "")
             try:
+                until(lambda: len(group.pulse.alive()) == len(roles))
+                together.wait()
                 results[rank] = roles[rank](group)
             except Exception as error:
                 results[rank] = error
+            # Who leaves too early would end what the others are in the middle of.
+            together.wait()
+            group.leave()
 
         threads = [threading.Thread(target=one, args=(rank,)) for rank in range(len(roles))]
         for thread in threads:
@@ -58,6 +82,13 @@ def in_group() -> Callable[..., list[Any]]:
         return results
 
     return run
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 class Process:

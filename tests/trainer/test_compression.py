@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import InputError
-from trainer.cards import Solo
+from trainer.cards import Card, Solo
 from trainer.compress import BLOCK, from_int8, int8_bytes, to_int8
 from trainer.exchange import Exchange
 from trainer.group import GlooGroup
@@ -89,6 +89,7 @@ def test_all_ranks_come_to_the_same_bits_near_the_weighted_mean(
     def role(rank: int) -> Callable[[GlooGroup], Any]:
         def run(group: GlooGroup) -> Any:
             exchange, mine = Exchange(compression, torch.zeros(1001)), deltas[rank].clone()
+            group.agree(Card(merge_id="m", step=1, epoch=0, phase="begin"), lambda: None)
             sent = exchange.mean(mine, slice(0, 1001), shares, rank, group)
             return sent, mine
 

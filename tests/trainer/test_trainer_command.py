@@ -87,7 +87,7 @@ def test_a_killed_peer_stops_nobody(
     survivor = learners[1 - victim]
     said = controller.hears(lambda said: len(skips_of(said, survivor.name)) >= 2)
     reasons = {e.reason.partition(":")[0] for e in skips_of(said, survivor.name)}
-    assert reasons <= {"absent", "silent", "peer_lost", "store_lost"}
+    assert reasons <= {"absent", "silent", "peer_lost", "store_lost", "quorum"}
     last = max(e.step for e in of(Step, said) if e.learner == survivor.name)
     controller.hears(
         lambda said: any(e.learner == survivor.name and e.step > last + 50 for e in of(Step, said))

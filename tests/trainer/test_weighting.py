@@ -9,9 +9,7 @@ from trainer.weighting import shares
 
 
 def card(tokens: int, epoch: int = 5, *, finite: bool = True) -> Card:
-    return Card(
-        merge_id="m", steps_since_merge=1, epoch=epoch, phase="begin", tokens=tokens, finite=finite
-    )
+    return Card(merge_id="m", step=1, epoch=epoch, phase="begin", tokens=tokens, finite=finite)
 
 
 def test_equal_tokens_are_the_plain_mean_and_so_are_none() -> None:

@@ -1,0 +1,106 @@
+"""The place where learners meet: torch's TCP store, in a process that trains nothing.
+
+A store that lives in a learner dies with it. `slackwater group serve` runs one by itself: it may be
+killed and started again, and the learners find each other there anew. torchrun's own store does
+as well. Without either, learner 0 serves, and while it is away nobody can merge.
+"""
+
+import contextlib
+import socket
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
+
+from slackwater.errors import InputError
+from trainer.shelf import Shelf, ShelfError
+
+CONNECT_S = 1.0
+
+
+@dataclass
+class Meeting:
+    """An address, and the part of its store that is one group's.
+
+    Attributes:
+        host, port: where the store listens.
+        room: names run and group; what others lay down there is not seen.
+        timeout_s: an answer that takes longer is none.
+        serves: true to listen there when nobody does.
+    """
+
+    host: str
+    port: int
+    room: str = "default"
+    timeout_s: float = 5.0
+    serves: bool = False
+    _server: Store | None = field(default=None, init=False)
+
+    def open(self) -> Shelf:
+        """A new connection; raises `ShelfError` when nobody answers."""
+        return Shelf(self.store(), self.timeout_s)
+
+    def store(self) -> Store:
+        """The same for gloo, which waits in it at length; raises `ShelfError`."""
+        if self.serves and self._server is None and not answers(self.host, self.port):
+            self._server = serve(self.host, self.port)
+        if not answers(self.host, self.port):
+            msg = f"nothing listens at {self.host}:{self.port}"
+            raise ShelfError(msg)
+        try:
+            store = TCPStore(
+                self.host,
+                self.port,
+                is_master=False,
+                timeout=timedelta(seconds=self.timeout_s),
+                wait_for_workers=False,
+            )
+        except RuntimeError as error:
+            raise ShelfError(str(error).partition("\n")[0][:120]) from error
+        return PrefixStore(f"slackwater/{self.room}", store)
+
+    def own_address(self) -> str:
+        """The address by which others reach this host; that of the way to the store."""
+        if is_loopback(self.host):
+            return "127.0.0.1"
+        with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as probe:
+            probe.connect((self.host, self.port))
+            return str(probe.getsockname()[0])
+        return socket.gethostname()
+
+
+def serve(host: str, port: int) -> TCPStore:
+    """A store at this address alone (torch by itself would listen on every interface).
+
+    It serves as long as the object lives. Raises `InputError` when it cannot listen there.
+    """
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        msg = f"cannot listen at {host}:{port}: {error.strerror}; choose another port"
+        raise InputError(msg) from None
+    listener.listen()
+    return TCPStore(
+        host,
+        listener.getsockname()[1],
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+
+
+def answers(host: str, port: int) -> bool:
+    """True when something listens there."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """True for an address that this host alone can reach."""
+    return host == "localhost" or host.startswith("127.")
