@@ -116,6 +116,7 @@ class Contender:
             tick_index=seen.tick,
             settings=settings,
             learners=learners,
+            enough=True,
             lead_s=lead_s,
             timing=timing_of(learners, seen.tick_us, lead_s, settings.tick_s),
             merging=False,

@@ -31,6 +31,7 @@ class Order:
     at_step: int
     deadline_us: int
     participants: tuple[str, ...]
+    epoch: int | None = None
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class Decider:
             self.pending = None
         if self.pending or view.merging:
             return Choice(merge=False, reason="merge_pending")
-        if not view.learners or len(view.learners) < view.settings.expect_learners:
+        if not view.enough:
             return Choice(merge=False, reason="learners_missing")
         if view.timing is None:
             return Choice(merge=False, reason="step_time_unknown")
@@ -108,6 +109,7 @@ class Decider:
             at_step=at_step,
             deadline_us=view.tick_us + round(valid_s * US_PER_S),
             participants=tuple(view.learners),
+            epoch=view.epoch,
         )
         self.pending = Pending(order.merge_id, order.deadline_us, set(order.participants))
         self.merge_now = False

@@ -138,6 +138,7 @@ class Engine:
             tick_index=tick_us // self._tick_us,
             settings=self.settings,
             learners=learners,
+            enough=self._enough(len(learners)),
             lead_s=self._lead.lead_s,
             timing=timing_of(learners, tick_us, self._lead.lead_s, self.settings.tick_s),
             merging=self._learners.merging(learners),
@@ -149,6 +150,11 @@ class Engine:
             harm=self._harm,
             season=outlook.season,
         )
+
+    def _enough(self, present: int) -> bool:
+        """True when so many learners may merge; at first all that are expected, then a quorum."""
+        complete_once = self._learners.most_present >= self.settings.expect_learners
+        return complete_once and present >= max(1, self.settings.needed_learners)
 
     def _command(self, view: View, order: Order | None, decision: Decision) -> MergeCommand | None:
         if order is None:
@@ -164,6 +170,7 @@ class Engine:
             window_s=view.window_s,
             reason=decision.reason,
             participants=list(order.participants),
+            epoch=order.epoch,
         )
 
     def _apply(self, observation: Observation) -> None:

@@ -25,6 +25,7 @@ class LearnerState:
     loss_at_merge: float | None = None
     network_pressure: float | None = None
     checkpoint_pressure: float | None = None
+    epoch: int | None = None
     step_time: EwMean = field(default_factory=lambda: EwMean(STEP_HALF_LIFE_S))
     loss: EwMean = field(default_factory=lambda: EwMean(LOSS_HALF_LIFE_S))
     tokens_per_step: EwMean = field(default_factory=lambda: EwMean(TOKENS_HALF_LIFE_S))
@@ -54,6 +55,7 @@ class LearnerState:
         self.tokens_since_merge = step.tokens_since_merge
         self.network_pressure = step.network_pressure
         self.checkpoint_pressure = step.checkpoint_pressure
+        self.epoch = step.epoch
         self.at_us = self.seen_us = step.at_us
 
     def _between(self, step: Step, dt_s: float) -> float | None:
@@ -69,10 +71,16 @@ class LearnerState:
 
 
 class Learners:
-    """The learners of one group, and the measured length of a merge window."""
+    """The learners of one group, and the measured length of a merge window.
+
+    Attributes:
+        states: those who have reported and not left, by name.
+        most_present: how many have been there at one time, at the most.
+    """
 
     def __init__(self) -> None:
         self.states: dict[str, LearnerState] = {}
+        self.most_present = 0
         self._window = EwMean(WINDOW_HALF_LIFE_MERGES)
         self._measured_id: str | None = None
         self._in_merge: set[str] = set()
@@ -126,7 +134,9 @@ class Learners:
     def present(self, now_us: int, stale_s: float) -> dict[str, LearnerState]:
         """Those heard of within `stale_s`, by name."""
         since = now_us - round(stale_s * US_PER_S)
-        return {n: s for n, s in sorted(self.states.items()) if s.seen_us >= since}
+        found = {n: s for n, s in sorted(self.states.items()) if s.seen_us >= since}
+        self.most_present = max(self.most_present, len(found))
+        return found
 
 
 def settled(report: MergeReport) -> bool:

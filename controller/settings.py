@@ -47,6 +47,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         sidecar_gone_s: a sidecar unheard for longer is no part of the group any more.
         learner_stale_s: a learner unheard for longer takes no part in new merges.
         expect_learners: no merge is commanded before so many have reported.
+        quorum: once they have, merges go on with those who are there, as long as there are so many;
+            None: more than half of `expect_learners`.
         history_s: how far back the distribution of forecast costs reaches.
         fixed_steps: the period of `fixed_h`.
         tokens_target: `adaptive_tokens` merges after so many tokens a learner; None: after what the
@@ -77,6 +79,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     sidecar_gone_s: Positive = 600.0
     learner_stale_s: Positive = 10.0
     expect_learners: Annotated[int, Meta(ge=0)] = 1
+    quorum: Annotated[int, Meta(ge=1)] | None = None
     history_s: Positive = 1800.0
     fixed_steps: Annotated[int, Meta(ge=1)] = 256
     tokens_target: Positive | None = None
@@ -96,3 +99,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
                 f"{self.max_gap_steps}; the corridor needs min <= max"
             )
             raise ValueError(msg)
+
+    @property
+    def needed_learners(self) -> int:
+        """How many learners a merge takes once all that are expected have been there."""
+        return self.expect_learners // 2 + 1 if self.quorum is None else self.quorum

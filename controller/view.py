@@ -52,19 +52,20 @@ class Timing:
 class View:
     """One tick of one merge group.
 
-    `lead_s` is the event time that a command is given to reach the learners. `timing` is None until
-    every learner has reported a step time; `merging` is True while a learner
-    is in a merge, commanded or not. `cost` is the expected overlap cost
-    of a window at the first reachable step, in requests, None where the load is unknown; `costs`
-    and `flights` are the past distributions of that cost and of the requests in flight; `harm` is
-    who bore the merges so far; `season` is the seasonal forecast of arrivals, None unless it has
-    skill.
+    `enough` is True when the learners may merge: all that are expected have been there once, and a
+    quorum is there now. `lead_s` is the event time that a command is given to reach the learners.
+    `timing` is None until every learner has reported a step time; `merging` is True while a learner
+    is in a merge, commanded or not. `cost` is the expected overlap cost of a window at the first
+    reachable step, in requests, None where the load is unknown; `costs` and `flights` are the past
+    distributions of that cost and of the requests in flight; `harm` is who bore the merges so far;
+    `season` is the seasonal forecast of arrivals, None unless it has skill.
     """
 
     tick_us: int
     tick_index: int
     settings: ControllerSettings
     learners: dict[str, LearnerState]
+    enough: bool
     lead_s: float
     timing: Timing | None
     merging: bool
@@ -75,6 +76,15 @@ class View:
     flights: CostHistory = field(repr=False)
     harm: HarmLedger = field(repr=False)
     season: Season | None = field(default=None, repr=False)
+
+    @property
+    def epoch(self) -> int | None:
+        """Merges that the learners' shared weights have been through; None where they differ.
+
+        One that has missed a merge takes the others' weights by itself, and then they agree.
+        """
+        told = {state.epoch for state in self.learners.values()}
+        return told.pop() if len(told) == 1 else None
 
     @property
     def corridor(self) -> Corridor:

@@ -107,6 +107,7 @@ class Step(Event, frozen=True, kw_only=True, tag="step"):
     memory_pressure: Annotated[Share | None, about("how full memory is")] = None
     epoch: Annotated[Count | None, about("merges that its shared weights have been through")] = None
     reports_sent: Annotated[Count | None, about("merge reports sent before this event")] = None
+    group: Annotated[Name | None, about("the learner's merge group; null: the only one")] = None
 
 
 class Heartbeat(Event, frozen=True, kw_only=True, tag="heartbeat"):
@@ -115,6 +116,7 @@ class Heartbeat(Event, frozen=True, kw_only=True, tag="heartbeat"):
     learner: Annotated[Name, about("the learner")]
     final: Annotated[bool, about("true when it leaves for good")] = False
     reports_sent: Annotated[Count | None, about("merge reports sent before this event")] = None
+    group: Annotated[Name | None, about("the learner's merge group; null: the only one")] = None
 
 
 class BinRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 VIEW_FOLDERS = ("macros", "staging", "sampling", "marts")
 START_HERE = (
     *("slo", "merge_agreement", "timeline", "late_merges", "health", "forecast"),

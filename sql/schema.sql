@@ -130,6 +130,7 @@ CREATE TABLE learner_steps (
     memory_pressure DOUBLE,
     epoch BIGINT,
     reports_sent BIGINT,
+    "group" VARCHAR,
     topic_partition INTEGER,
     topic_offset BIGINT,
     extra JSON
@@ -157,6 +158,7 @@ COMMENT ON COLUMN learner_steps.extra IS
     'fields that the schema does not know, NULL if there were none';
 COMMENT ON COLUMN learner_steps.epoch IS 'merges that its shared weights have been through';
 COMMENT ON COLUMN learner_steps.reports_sent IS 'merge reports sent before this event';
+COMMENT ON COLUMN learner_steps."group" IS 'the merge group, NULL where it is the only one';
 
 CREATE TABLE heartbeats (
     v INTEGER,
@@ -165,6 +167,7 @@ CREATE TABLE heartbeats (
     learner VARCHAR,
     "final" BOOLEAN,
     reports_sent BIGINT,
+    "group" VARCHAR,
     topic_partition INTEGER,
     topic_offset BIGINT,
     extra JSON
@@ -182,6 +185,7 @@ COMMENT ON COLUMN heartbeats.topic_offset IS
 COMMENT ON COLUMN heartbeats.extra IS
     'fields that the schema does not know, NULL if there were none';
 COMMENT ON COLUMN heartbeats.reports_sent IS 'merge reports sent before this event';
+COMMENT ON COLUMN heartbeats."group" IS 'the merge group, NULL where it is the only one';
 
 CREATE TABLE bins (
     v INTEGER,

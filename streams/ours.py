@@ -12,7 +12,8 @@ log = logging.getLogger(__name__)
 class Ours:
     """Tells this run's events from others', and says once whose others were seen.
 
-    An event without a group (a request, a step) belongs to the one merge group of its run.
+    An event without a group (a request, a step of an old client) belongs to the one merge group
+    of its run.
     """
 
     def __init__(self, run: RunSettings) -> None:

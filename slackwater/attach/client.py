@@ -194,6 +194,7 @@ class Attachment:
                     memory_pressure=memory_pressure,
                     epoch=self._protocol.epoch,
                     reports_sent=self._outbox.reports,
+                    group=self._group,
                 ),
             )
             found = self._protocol.at_step(step, now_us)
@@ -433,5 +434,6 @@ class Attachment:
                 learner=self._learner,
                 final=final,
                 reports_sent=self._outbox.reports,
+                group=self._group,
             ),
         )

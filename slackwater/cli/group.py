@@ -36,6 +36,40 @@ def merge_now(kafka: Kafka = None) -> None:
 
 
 @group.command()
+def status(
+    kafka: Kafka = None,
+    since_s: Annotated[
+        float, typer.Option(help="How far back to read the topics, in seconds of wall time.")
+    ] = 300.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Who is in the group: steps, last merge, epoch and when each was last heard of.
+
+    Read from the topics of SLACKWATER_RUN_ID and SLACKWATER_GROUP.
+    """
+    import msgspec
+
+    from slackwater.cli.group_status import read_status, status_lines
+    from slackwater.clock import RunClock
+    from slackwater.settings import RunSettings
+    from slackwater.transport import wait_for_broker
+
+    run = RunSettings.from_env(bootstrap=kafka)
+    wait_for_broker(run.bootstrap)
+    found = read_status(run, since_s)
+    if json:
+        typer.echo(msgspec.json.encode(found).decode())
+        return
+    where = f"run {run.run_id}, group {run.group}"
+    if not found.members:
+        typer.echo(f"{where}: no learner has said a word for {since_s:g} s")
+        return
+    typer.echo(where)
+    for line in status_lines(found, RunClock.from_env().now_us()):
+        typer.echo(line)
+
+
+@group.command()
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one and prints it.")] = 29500,

@@ -213,7 +213,7 @@ class Supervisor:
         quiet_since: list[float] = []
 
         def quiet() -> bool:
-            back = all(part.ready for part in self._learners)
+            back = all(part.ready and not part.resting for part in self._learners)
             if self.log.pending_merges() != 0 or not back:
                 quiet_since.clear()
                 return False

@@ -125,6 +125,64 @@ def test_a_command_that_cannot_be_kept_is_refused_with_the_reason(
     assert learner.steps_to(19) == []
 
 
+class Open(Learner):
+    """A learner of a group whose members come and go: any two of its learners may merge."""
+
+    def __init__(self) -> None:
+        self.said = []
+        Protocol.__init__(
+            self, "learner-0", BOTH, CORRIDOR, lambda *words: self.said.append(words), quorum=2
+        )
+
+
+def test_a_quorum_of_any_learners_is_committed_by_the_promises_of_those_it_names() -> None:
+    learner = Open()
+    learner.told("m1", 10, participants=["learner-0", "learner-7"])
+    learner.heard(skipped("m1", 10, "learner-1"))
+    learner.hears_accepts("m1", 10, ["learner-0", "learner-7"])
+    (order,) = learner.steps_to(10)
+    assert isinstance(order, MergeOrder)
+    assert order.participants == ("learner-0", "learner-7")
+
+
+def test_fewer_than_the_quorum_are_refused() -> None:
+    learner = Open()
+    learner.told("m1", 10, participants=["learner-0"])
+    assert learner.said[-1][3] == "quorum: 1 participants, 2 are needed"
+
+
+def test_a_command_for_another_epoch_is_refused() -> None:
+    learner = Learner()
+    learner.told("m1", 10, epoch=1)
+    assert learner.said[-1][3] == "epoch: the command is for 1, this learner is at 0"
+    learner.told("m2", 10, epoch=0)
+    assert learner.said[-1][0] == "accepted"
+
+
+def test_who_joined_counts_from_where_the_group_is_and_promises_anew() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.joined(step=110, last_merge_step=100, epoch=6)
+    assert learner.last_reason == "joined"
+    learner.told("m2", 115, epoch=6)
+    learner.hears_accepts("m2", 115)
+    (order,) = learner.steps_to(115)
+    assert isinstance(order, MergeOrder)
+    assert (order.step, order.steps_since_merge, order.epoch) == (115, 15, 6)
+
+
+def test_a_peers_call_is_answered_from_h_min_on_and_ends_a_promise() -> None:
+    learner = Learner()
+    learner.steps_to(4)
+    assert learner.called(4) is None
+    learner.told("m1", 10)
+    learner.steps_to(5)
+    order = learner.called(5)
+    assert order is not None
+    assert (order.merge_id, order.forced) == ("hmax-5", True)
+    assert learner.last_reason == "called"
+
+
 def test_h_min_is_kept_whatever_is_commanded() -> None:
     learner = Learner()
     learner.told("m1", 4)
@@ -242,7 +300,10 @@ def test_an_order_that_is_never_reported_does_not_stop_the_next() -> None:
     learner = Learner()
     learner.steps_to(21)
     assert learner.last_reason == "abandoned"
-    assert [order.step for order in learner.steps_to(31) if isinstance(order, MergeOrder)] == [25, 30]
+    assert [order.step for order in learner.steps_to(31) if isinstance(order, MergeOrder)] == [
+        25,
+        30,
+    ]
 
 
 @given(

@@ -175,6 +175,34 @@ def test_missing_learners_are_waited_for() -> None:
     assert {d.reason for d, _ in results} == {"learners_missing"}
 
 
+def test_merges_go_on_with_a_quorum_once_all_have_been_there() -> None:
+    made = engine("fixed_h", fixed_steps=150, expect_learners=3, learner_stale_s=2.0)
+    everybody = [step for name in "abc" for step in steps(name, 60)]
+    left = [step for name in "ab" for step in steps(name, 180, first=61)]
+    results = run(made, [*everybody, *left], 10.0)
+    command = first_command(results)
+    assert command.participants == ["a", "b"]
+
+
+def test_less_than_a_quorum_is_waited_for() -> None:
+    made = engine("fixed_h", fixed_steps=150, expect_learners=3, learner_stale_s=2.0)
+    everybody = [step for name in "abc" for step in steps(name, 60)]
+    results = run(made, [*everybody, *steps("a", 180, first=61)], 10.0)
+    assert [c for _, c in results if c] == []
+    assert results[-1][0].reason == "learners_missing"
+
+
+def test_a_command_says_which_epoch_it_is_for_where_all_learners_agree_on_one() -> None:
+    for epochs, expected in (((4, 4), 4), ((4, 5), None), ((None, None), None)):
+        world = [
+            msgspec.structs.replace(step, epoch=epoch)
+            for name, epoch in zip("ab", epochs, strict=True)
+            for step in steps(name, 180)
+        ]
+        command = first_command(run(engine("fixed_h", fixed_steps=150), world, 8.0))
+        assert command.epoch == expected
+
+
 def test_decision_shows_what_it_saw() -> None:
     decision = run(engine("slack"), [*bins("s", [3] * 40), *steps("a", 250)], 9.0)[-1][0]
     assert decision.candidates is not None

@@ -1,12 +1,16 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
+from slackwater.cli.group_status import read_status, status_lines
 from slackwater.codec import Codec
-from slackwater.topics import COMMANDS
-from slackwater.transport import make_topics, reader
+from slackwater.events import Finished, Pause, Skipped, Step
+from slackwater.settings import RunSettings
+from slackwater.topics import COMMANDS, LEARNERS, MERGES
+from slackwater.transport import BatchProducer, make_topics, reader
 
 
 @pytest.mark.kafka
@@ -34,6 +38,59 @@ def test_what_a_person_asks_reaches_the_commands_topic(bootstrap: str, word: str
     assert event.__struct_config__.tag == word.replace("-", "_")
     assert (event.run_id, event.group) == ("r", "g")
     assert "run r, group g" in done.stdout
+
+
+@pytest.mark.kafka
+def test_status_tells_the_members_of_this_group_alone(bootstrap: str) -> None:
+    make_topics(bootstrap, "group-status", 1)
+    about = {"run_id": "r", "at_us": time.time_ns() // 1000}
+    producer = BatchProducer(bootstrap, "group-status")
+    for group, learner in (("g", "a"), ("g", "b"), ("h", "c")):
+        step = Step(**about, learner=learner, step=70, steps_since_merge=10, epoch=3, group=group)
+        producer.send(LEARNERS, learner, step)
+    done = Finished(
+        **about,
+        group="g",
+        learner="a",
+        merge_id="m1",
+        step=60,
+        seconds=0.5,
+        bytes_exchanged=8,
+        digest="d1",
+    )
+    producer.send(MERGES, "g", done)
+    skipped = Skipped(**about, group="g", learner="b", merge_id="m1", step=60, reason="absent: a")
+    producer.send(MERGES, "g", skipped)
+    producer.send(COMMANDS, "g", Pause(**about, group="g"))
+    assert producer.flush()
+    producer.close()
+
+    run = RunSettings(bootstrap=bootstrap, prefix="group-status", run_id="r", group="g")
+    found = read_status(run, 300.0)
+
+    assert sorted(found.members) == ["a", "b"]
+    first = found.members["a"]
+    assert (first.step, first.gap_steps, first.epoch, first.digest) == (70, 10, 3, "d1")
+    assert (found.members["b"].skipped, found.paused) == ("absent: a", True)
+    lines = status_lines(found, about["at_us"] + 2_000_000)
+    assert lines[1].split() == [
+        "a",
+        "70",
+        "10",
+        "3",
+        "2.0",
+        "s",
+        "ago",
+        "m1,",
+        "2.0",
+        "s",
+        "ago",
+        "d1",
+    ]
+    assert lines[-2:] == [
+        "b skipped its last merge: absent: a",
+        "merges are paused but for H_max",
+    ]
 
 
 def test_no_broker_named_is_said_in_one_line() -> None:

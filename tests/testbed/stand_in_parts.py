@@ -28,6 +28,11 @@ STAND_IN = textwrap.dedent(
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         print(child.pid, file=sys.stderr)
     open(ready, "w").close()
+    if mode == "dies-once":
+        marker = os.environ["ORDER"] + "." + os.environ["NAME"]
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
     if mode == "plays":
         print(json.dumps({"acked": 7}))
         sys.exit(0)
@@ -55,10 +60,13 @@ def part_maker(folder: Path) -> MakePart:
     script = folder / "stand_in.py"
     script.write_text(STAND_IN)
 
-    def make(name: str, mode: str = "works") -> Part:
+    def make(name: str, mode: str = "works", restarts: int = 0) -> Part:
         env = {"ORDER": str(folder / "order"), "NAME": name}
         command = [sys.executable, "-S", str(script), mode]
-        return Part(PartSpec(name, command, env, leaves_by_itself=name == "replay"), folder)
+        leaves = name == "replay"
+        return Part(
+            PartSpec(name, command, env, leaves_by_itself=leaves, restarts=restarts), folder
+        )
 
     return make
 

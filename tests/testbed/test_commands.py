@@ -59,13 +59,14 @@ def test_all_parts_share_broker_topics_run_and_clock(commands: Commands) -> None
     shared = ("KAFKA_BOOTSTRAP_SERVERS", "SLACKWATER_TOPIC_PREFIX", "SLACKWATER_RUN_ID")
     for name in shared:
         assert len({spec.env[name] for spec in specs}) == 1
-    assert [spec.env[CLOCK_ENV] == commands.clock.encode() for spec in specs[:3]] == [True] * 3
-    assert specs[3].env[CLOCK_ENV] == later.encode()
+    assert [spec.env[CLOCK_ENV] == commands.clock.encode() for spec in specs[:4]] == [True] * 4
+    assert specs[4].env[CLOCK_ENV] == later.encode()
 
 
 def test_learners_are_the_ranks_of_one_process_group(commands: Commands) -> None:
-    learners = commands.learners()
+    meeting, *learners = commands.learners()
 
+    assert meeting.command[meeting.command.index("--port") + 1] == "29500"
     assert [spec.env["RANK"] for spec in learners] == ["0", "1"]
     assert {spec.env["WORLD_SIZE"] for spec in learners} == {"2"}
     assert {spec.env["MASTER_PORT"] for spec in learners} == {"29500"}
@@ -108,5 +109,8 @@ def test_every_option_that_is_passed_on_exists(commands: Commands) -> None:
     for spec in [commands.stream(), *commands.learners(), commands.replay(commands.clock)]:
         _, module, package, name, *arguments = spec.command
         assert (module, package) == ("-m", "slackwater")
-        known = {opt for param in group.commands[name].params for opt in param.opts}  # type: ignore[attr-defined]
+        command = group.commands[name]  # type: ignore[attr-defined]
+        if name == "group":
+            command = command.commands[arguments[0]]
+        known = {opt for param in command.params for opt in param.opts}
         assert {word for word in arguments if word.startswith("--")} <= known

@@ -61,11 +61,12 @@ class Bench:
         self.broker = StandInBroker()
         self.log = StandInLog()
         self.parts: list[Part] = []
+        self.restarts = 0
         self.phases: list[Phase] = []
         self.on_tick: Callable[[Phase], None] = lambda phase: None
 
     def part(self, name: str, mode: str) -> Part:
-        self.parts.append(self.make_part(name, mode))
+        self.parts.append(self.make_part(name, mode, restarts=self.restarts))
         return self.parts[-1]
 
     def run(
@@ -143,6 +144,29 @@ def test_a_part_that_dies_fails_the_run_with_its_name_and_last_words(
     assert ("exit code 3" if mode == "dies" else "SIGKILL") in outcome.failure.what
     assert bench.left_behind() == []
     assert bench.broker.events[-1] == "stopped"
+
+
+def test_a_learner_that_dies_is_started_again_and_the_run_goes_on(bench: Bench) -> None:
+    bench.restarts = 2
+
+    outcome = bench.run(learners=("works", "dies-once"), limits=Limits(quiet_s=0.05, end_s=10))
+
+    assert (outcome.status, outcome.failure) == ("complete", None)
+    assert outcome.restarts == {"learner-1": 1}
+    assert outcome.summaries["learner-1"] == {"mode": "dies-once"}
+    assert bench.left_behind() == []
+
+
+def test_a_learner_that_dies_again_and_again_fails_the_run_in_the_end(bench: Bench) -> None:
+    bench.restarts = 1
+
+    outcome = bench.run(learners=("works", "dies"), replay="works")
+
+    assert outcome.failure is not None
+    assert outcome.failure.part == "learner-1"
+    assert outcome.failure.last_lines == ["cannot open the flux capacitor"] * 2
+    assert outcome.restarts == {"learner-1": 1}
+    assert bench.left_behind() == []
 
 
 def test_a_part_that_never_gets_ready_fails_the_run_by_its_limit(bench: Bench) -> None:

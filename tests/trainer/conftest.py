@@ -13,19 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from learners_in_threads import PATIENCE_S, new_group, until
 
 from slackwater.broker import free_port
 from slackwater.settings import RunSettings
 from trainer.group import GlooGroup
-from trainer.handover import SharedState
-from trainer.meeting import Meeting, serve
+from trainer.meeting import serve
 
-PATIENCE_S = 40.0
 ROOMS = itertools.count()
-NOTHING = SharedState(
-    epoch=0, step=0, last_merge_step=0, digest="", tensors={"weights": torch.zeros(1)}
-)
 
 
 @pytest.fixture(scope="session")
@@ -52,11 +47,10 @@ def in_group(meeting_port: int) -> Callable[..., list[Any]]:
         together = threading.Barrier(len(roles))
 
         def one(rank: int) -> None:
-            group = GlooGroup(
-                Meeting("127.0.0.1", meeting_port, room),
+            group = new_group(
+                meeting_port,
+                room,
                 f"learner-{rank}",
-                "",
-                lambda: NOTHING,
                 quorum=quorum or len(roles),
                 timeout_s=timeout_s,
                 stopping=stopping,
@@ -82,13 +76,6 @@ def in_group(meeting_port: int) -> Callable[..., list[Any]]:
         return results
 
     return run
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class Process:

@@ -115,6 +115,7 @@ def test_a_share_of_0_adds_nothing_not_even_nan(
             exchange = Exchange(compression, mine)
             if exchange.rest is not None:
                 exchange.rest.zero_()
+            group.agree(Card(merge_id="m", step=1, epoch=0, phase="begin"), lambda: None)
             exchange.mean(mine, slice(0, 10), [1.0, 0.0], rank, group)
             exchange.commit()
             assert exchange.rest is None or bool(exchange.rest.isfinite().all())

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+from learners_in_threads import new_group, until
 
 from slackwater.attach import Attachment, Corridor, MergeOrder
 from slackwater.clock import RunClock
@@ -16,6 +17,7 @@ from trainer.cards import Card, MergeRefusedError, Solo
 from trainer.checkpoint import CheckpointError
 from trainer.exchange import Exchange
 from trainer.group import GlooGroup
+from trainer.handover import SharedState
 from trainer.merge import Merger
 from trainer.outer import OuterState
 
@@ -362,3 +364,90 @@ def test_a_peer_lost_behind_the_steps_leaves_everything_as_it_was(in_group: InGr
 def card_of(learner: Learner, merge_id: str) -> Card:
     order = MergeOrder(merge_id, 10, 10, 0, "score", BOTH)
     return learner.merger._card(order, "begin", 0)
+
+
+def test_groups_that_meet_at_one_place_do_not_mix(
+    in_group: InGroup,
+) -> None:
+    def role(group: GlooGroup) -> Any:
+        cards = group.agree(card(), lambda: None)
+        vector = torch.ones(2)
+        group.sum(vector)
+        return len(cards), vector.tolist()
+
+    found: list[list[Any]] = []
+    threads = [threading.Thread(target=lambda: found.append(in_group([role] * 2))) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[(2, [2.0, 2.0])] * 2] * 2
+
+
+def test_a_quorum_goes_on_without_those_who_do_not_come_and_they_are_late(
+    in_group: InGroup,
+) -> None:
+    merged = threading.Event()
+
+    def comes(group: GlooGroup) -> Any:
+        forced = msgspec.structs.replace(card("hmax-10"), forced=True)
+        try:
+            return len(group.agree(forced, lambda: None))
+        finally:
+            merged.set()
+
+    def does_not(_group: GlooGroup) -> None:
+        merged.wait()
+
+    assert in_group([comes, comes, does_not], quorum=2, timeout_s=4.0) == [2, 2, None]
+
+
+def test_fewer_than_the_quorum_do_not_merge(in_group: InGroup) -> None:
+    left = threading.Event()
+
+    def goes(group: GlooGroup) -> None:
+        group.leave()
+        left.set()
+
+    def stays(group: GlooGroup) -> Any:
+        left.wait()
+        until(lambda: len(group.pulse.alive()) == 1)
+        return group.agree(card(), lambda: None)
+
+    refused = in_group([stays, goes])[0]
+    assert str(refused) == "quorum: 1 there, 2 are needed"
+
+
+def test_a_second_process_of_the_same_name_takes_the_first_ones_place(
+    in_group: InGroup, meeting_port: int
+) -> None:
+    def role(group: GlooGroup) -> Any:
+        room = group.pulse._meeting.room
+        again = new_group(meeting_port, room, "learner-0", quorum=1)
+        until(group.pulse.superseded)
+        with pytest.raises(MergeRefusedError) as refused:
+            group.agree(card(), lambda: None)
+        again.leave()
+        return str(refused.value)
+
+    assert in_group([role]) == ["duplicate: another process goes by the name learner-0"]
+
+
+def test_who_missed_a_merge_finds_the_shared_state_of_most_merges(
+    in_group: InGroup, meeting_port: int
+) -> None:
+    state = SharedState(
+        epoch=3, step=70, last_merge_step=60, digest="d3", tensors={"weights": torch.arange(4.0)}
+    )
+
+    def role(group: GlooGroup) -> Any:
+        room = group.pulse._meeting.room
+        ahead = new_group(meeting_port, room, "learner-1", quorum=1, read=lambda: state)
+        ahead.tell(70, 60, 3, "d3")
+        until(lambda: group.pulse.ahead() is not None)
+        found = group.newer()
+        ahead.leave()
+        assert found is not None
+        return found.epoch, found.step, found.tensors["weights"].tolist()
+
+    assert in_group([role]) == [(3, 70, [0.0, 1.0, 2.0, 3.0])]
