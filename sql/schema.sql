@@ -538,4 +538,4 @@ COMMENT ON COLUMN incidents.at_us IS 'wall time, microseconds since the Unix epo
 COMMENT ON COLUMN incidents.kind IS 'what went wrong';
 COMMENT ON COLUMN incidents.detail IS 'what was lost and what to do';
 
-INSERT INTO schema_info VALUES (2);
+INSERT INTO schema_info VALUES (3);

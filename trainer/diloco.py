@@ -247,7 +247,7 @@ class DiLoCo:
         other = {name: value for name, value in said.items() if name not in ("loss", "tokens")}
         order = self._attachment.on_step(self.steps, loss, tokens, **other)
         self._merger.trained(tokens)
-        self._group.beat()
+        self._group.tell(self.steps, self._last_merge_step, self.epoch, self.outer.digest())
         if order is not None:
             self._begin(order)
         under_way = self._merger.under_way

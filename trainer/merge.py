@@ -265,7 +265,7 @@ class Merger:
         )
         log.info(
             "merge %d, %s at step %d: %.3f s, %s, %d learners, weights %s",
-            *(self._shared.epoch, order.merge_id, order.step, end - current.start, order.reason),
+            *(order.epoch + 1, order.merge_id, order.step, end - current.start, order.reason),
             *(self.group.size, digest),
         )
         if failure is not None:
@@ -289,7 +289,7 @@ class Merger:
             kind=f"{self._exchange.compression} {fragment + 1}/{len(self._outer.spans)}",
             tokens=tokens,
             forced=order.forced,
-            digest=self._shared.digest,
+            digest=self._outer.digest(),
         )
 
     def _cancelled(self, order: MergeOrder) -> Callable[[], str | None]:

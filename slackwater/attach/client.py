@@ -301,20 +301,6 @@ class Attachment:
             self._pace.resume(step, self._clock.now_us())
             self._tokens_since_merge = 0
 
-    @never_raises
-    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
-        """This learner goes on from weights that stand there, not from its start.
-
-        Args:
-            step: what its own counter stands at now; the next `on_step` reports the one after it.
-            last_merge_step: the step, on this counter, of the last merge.
-            epoch: how many merges the shared weights have been through.
-        """
-        with self._changed:
-            self._protocol.joined(step, last_merge_step, epoch)
-            self._pace.resume(step, self._clock.now_us())
-            self._tokens_since_merge = 0
-
     def close(self) -> None:
         """Take promises back and send what is left, in about two seconds at most."""
         if self._closed:

@@ -145,12 +145,6 @@ class Protocol:
             return self._give(f"hmax-{step}", H_MAX, self._participants)
         return None
 
-    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
-        """Go on as a learner that stands there; what was promised from elsewhere is taken back."""
-        self.leave()
-        self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
-        self.forced_step = max(self._corridor.last(last_merge_step), step + 1)
-
     def overlapped(self) -> None:
         """The merge under way goes on behind the next steps: no other is ordered before its end."""
         self._behind = True
@@ -167,7 +161,9 @@ class Protocol:
 
     def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
         """Go on as a member that stands there; what was promised from elsewhere is taken back."""
-        self._drop("joined: the learner has taken the group's weights and goes on from there")
+        if self._order is not None:
+            self.skipped(self._order, "joined: the learner goes on from other weights")
+        self._drop("joined: the learner goes on from other weights")
         self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
         self.forced_step = max(self._corridor.last(last_merge_step), step + 1)
 
