@@ -5,9 +5,11 @@ import os
 from collections.abc import Sequence
 
 from slackwater.errors import InputError
+from slackwater.settings import GROUP_ENV, RUN_ID_ENV
 from trainer.cards import Group, Solo
 from trainer.join import Place, join
 from trainer.outer import OuterState
+from trainer.shared import Shared
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Peers:
         names: all learners' names, by rank, this one's among them.
         place: this learner's rank, and where they meet; None: RANK, WORLD_SIZE, MASTER_ADDR and
             MASTER_PORT, as torchrun sets them.
-        timeout_s: how long a peer may be silent, be late to a merge, or take to exchange.
+        timeout_s: how long a merge may take, waiting for others included.
         join_timeout_s: how long to wait for the others at the start.
     """
 
@@ -39,8 +41,12 @@ class Peers:
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         return join(
             place,
+            self.names[place.rank],
             self.names,
-            outer.digest(),
+            Shared(outer),
+            # These learners take no state over yet: it needs all of them, as long as the run.
+            room=os.environ.get(RUN_ID_ENV, "live") + "/" + os.environ.get(GROUP_ENV, "default"),
+            quorum=len(self.names),
             timeout_s=self.timeout_s,
             join_timeout_s=self.join_timeout_s,
             stopping=lambda: False,
