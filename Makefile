@@ -6,11 +6,13 @@ READY := $(VENV)/.ready
 ARGS ?=
 # Tests that start processes wait for much of their time: two workers overlap. WORKERS=0: none.
 WORKERS ?= 2
-QUICK := not slow and not vllm and not browser
+QUICK := not slow and not vllm and not browser and not adapters
+ADAPTERS := .venv-adapters
+SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow lint format testbed bench-pipeline bench-placement bench-evaluate schema lock clean
+.PHONY: help setup test test-slow test-adapters lint format testbed bench-pipeline bench-placement bench-evaluate schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -31,7 +33,18 @@ test: lint ## what CI runs: lint, types and every test that is not slow
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" $(ARGS)
 
 test-slow: $(READY) ## the tests that take over 20 seconds each
-	$(BIN)/pytest -m "slow and not vllm and not browser" $(ARGS)
+	$(BIN)/pytest -m "slow and not vllm and not browser and not adapters" $(ARGS)
+
+# An environment of its own sees all of .venv and the checkout, and holds what those lack.
+test-adapters: $(ADAPTERS)/.ready ## the adapters beside real torchft, Hugging Face and Lightning
+	$(ADAPTERS)/bin/python -m pytest -m adapters $(ARGS)
+
+$(ADAPTERS)/.ready: $(READY) requirements-adapters.lock
+	@test -x $(ADAPTERS)/bin/pip || $(PYTHON) -m venv $(ADAPTERS)
+	printf '%s\n' "$$($(BIN)/python -c $(SITE))" "$(CURDIR)" \
+	  > "$$($(ADAPTERS)/bin/python -c $(SITE))/slackwater.pth"
+	$(ADAPTERS)/bin/pip install --quiet --no-deps -r requirements-adapters.lock
+	@touch $@
 
 lint: $(READY) ## ruff, its formatter and mypy --strict
 	$(BIN)/ruff check
@@ -61,5 +74,5 @@ lock: $(READY) ## resolve the lock files again, keeping the pins that fit (UPGRA
 	$(BIN)/python deploy/lock.py
 
 clean: ## remove .venv and all caches; runs/ stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) $(ADAPTERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Resolve requirements.in and requirements-dev.in into the two lock files, with pip alone.
+"""Resolve the three requirements files into the three lock files, with pip alone.
 
 `make lock` keeps every pin that still fits, so running it twice changes nothing;
 `make lock UPGRADE=1` lets pip take the newest versions. Needs the network and `pip` 23 or newer.
@@ -21,6 +21,11 @@ RUNTIME_HEAD = """\
 DEV_HEAD = """\
 # Exact versions of the tools that check, build and benchmark. Made by `make lock`.
 -c requirements.lock
+"""
+ADAPTERS_HEAD = """\
+# Exact versions of what the adapters' tests need besides. Made by `make lock`.
+-c requirements.lock
+-c requirements-dev.lock
 """
 
 
@@ -52,13 +57,18 @@ def write(path: Path, head: str, pins: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Write requirements.lock and requirements-dev.lock."""
+    """Write requirements.lock, requirements-dev.lock and requirements-adapters.lock."""
     runtime, dev = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
-    keep = [] if os.environ.get("UPGRADE") else [p for p in (runtime, dev) if p.exists()]
+    adapters = ROOT / "requirements-adapters.lock"
+    upgrade = bool(os.environ.get("UPGRADE"))
+    keep = [] if upgrade else [p for p in (runtime, dev) if p.exists()]
     pins = resolve([ROOT / "requirements.in"], keep)
     write(runtime, RUNTIME_HEAD, pins)
     both = resolve([ROOT / "requirements.in", ROOT / "requirements-dev.in"], [runtime, *keep[1:]])
     write(dev, DEV_HEAD, {name: version for name, version in both.items() if name not in pins})
+    kept = [] if upgrade or not adapters.exists() else [adapters]
+    all_three = resolve([ROOT / "requirements-adapters.in"], [runtime, dev, *kept])
+    write(adapters, ADAPTERS_HEAD, {n: v for n, v in all_three.items() if n not in both})
 
 
 if __name__ == "__main__":

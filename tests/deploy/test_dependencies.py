@@ -17,10 +17,21 @@ def canonical(requirement):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def project(folder):
+    return tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+
+
 def declared(folder):
-    project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-    extras = project.get("optional-dependencies", {}).values()
-    return {canonical(r) for r in sum(extras, project["dependencies"])}
+    """What a distribution needs, with all extras but `adapters`: nobody has all those libraries."""
+    extras = project(folder).get("optional-dependencies", {})
+    kept = (needs for name, needs in extras.items() if name != "adapters")
+    return {canonical(r) for r in sum(kept, project(folder)["dependencies"])}
+
+
+def adapted():
+    """The libraries that the adapters attach, and what those need beside them."""
+    needs = project("server")["optional-dependencies"]["adapters"]
+    return {canonical(r) for r in needs} - {"torch"}
 
 
 def tools():
@@ -61,7 +72,7 @@ def test_docs_give_one_reason_for_each_direct_dependency_and_no_other():
     explained = [re.match(r"- `([^`]+)`: \S", line) for line in lines if line.startswith("- ")]
     assert all(explained)
     names = [canonical(match.group(1)) for match in explained]
-    assert sorted(names) == sorted(RUNTIME | tools())
+    assert sorted(names) == sorted(RUNTIME | tools() | adapted())
 
 
 @pytest.mark.parametrize("name", sorted(RUNTIME - OWN))
@@ -74,14 +85,29 @@ def test_dev_lock_pins_each_tool(name):
     assert name in pins("requirements-dev.lock")
 
 
+@pytest.mark.parametrize("name", sorted(adapted()))
+def test_adapters_lock_pins_each_library_that_is_attached(name):
+    assert name in pins("requirements-adapters.lock")
+
+
 def test_no_package_is_pinned_twice():
-    assert not pins("requirements.lock").keys() & pins("requirements-dev.lock").keys()
+    names = "requirements.lock", "requirements-dev.lock", "requirements-adapters.lock"
+    found = [name for lock in names for name in pins(lock)]
+    assert len(found) == len(set(found))
 
 
 def test_torch_is_pinned_without_a_local_label():
     assert pins("requirements.lock")["torch"] == "2.13.0"
-    server = tomllib.loads((ROOT / "server" / "pyproject.toml").read_text())["project"]
-    assert "torch==2.13.0" in server["optional-dependencies"]["trainer"]
+    extras = project("server")["optional-dependencies"]
+    assert "torch==2.13.0" in extras["trainer"]
+    assert "torch==2.13.0" in extras["adapters"]
+
+
+def test_torchft_is_pinned_to_the_release_that_its_adapter_names():
+    adapter = (ROOT / "trainer" / "adapters" / "torchft.py").read_text()
+    fits = re.search(r'^FITS = "(.+)"$', adapter, re.MULTILINE).group(1)
+    assert f"torchft=={fits}" in project("server")["optional-dependencies"]["adapters"]
+    assert pins("requirements-adapters.lock")["torchft"] == fits
 
 
 def test_product_imports_what_it_declares_and_declares_what_it_imports():

@@ -87,13 +87,15 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> dict[st
     return found
 
 
-def run_pair(shell: Shell, example: str, *options: str) -> list[str]:
+def run_pair(
+    shell: Shell, example: str, *options: str, patience_s: float = 4 * PATIENCE_S
+) -> list[str]:
     """Both learners of an example to their end; returns what each printed."""
     shell.env["MASTER_PORT"] = str(free_port())
     path = str(ROOT / "examples" / example)
     pair = [shell.start(path, rank, *options) for rank in ("0", "1")]
     try:
-        ended = [learner.communicate(timeout=4 * PATIENCE_S) for learner in pair]
+        ended = [learner.communicate(timeout=patience_s) for learner in pair]
     finally:
         for learner in pair:
             learner.kill()
