@@ -19,6 +19,8 @@ from trainer.training import Training
 
 LOSSES_KEPT = 50
 NAP_S = 0.1
+# A share of the time that a merge may take, of which half is for the others to come.
+CALL_PATIENCE = 0.2
 
 log = logging.getLogger("trainer")
 
@@ -95,6 +97,7 @@ class Learner:
         self._losses: deque[float] = deque(maxlen=LOSSES_KEPT)
         self.steps = 0
         self.caught_up = 0
+        self._step_s = 0.0
         self._shared = shared
         self.merger = Merger(
             attachment,
@@ -161,8 +164,14 @@ class Learner:
         log.info(what, self._settings.learner, state.epoch, self.steps)
 
     def _answer_call(self) -> MergeOrder | None:
-        """Come to a merge that another learner has opened for whoever is there."""
+        """Come to a merge that another learner has opened for whoever is there.
+
+        Not when this learner's own H_max is so near that the other one can wait for it.
+        """
         if not self._group.called():
+            return None
+        left = self._shared.last_merge_step + self._settings.max_gap_steps - self.steps
+        if 0 < left * self._step_s < CALL_PATIENCE * self._settings.peer_timeout_s:
             return None
         return self._attachment.called(self.steps)
 
@@ -172,11 +181,12 @@ class Learner:
         self._losses.append(loss)
         self._rest_until(start + self._settings.step_s)
         self.steps += 1
+        self._step_s = time.monotonic() - start
         return self._attachment.on_step(
             self.steps,
             loss,
             self._training.tokens_per_step,
-            step_time_s=(time.monotonic() - start) * self._speed,
+            step_time_s=self._step_s * self._speed,
             checkpoint_pressure=self._checkpoint.read(),
             memory_pressure=self._memory.read(),
         )
