@@ -20,7 +20,7 @@ from trainer.training import Training
 LOSSES_KEPT = 50
 NAP_S = 0.1
 # A share of the time that a merge may take, of which half is for the others to come.
-CALL_PATIENCE = 0.2
+CALL_PATIENCE = 0.4
 
 log = logging.getLogger("trainer")
 

@@ -77,10 +77,14 @@ class Wire:
             raise WireError(msg) from error
 
     def cut(self) -> None:
-        """Give it up; gloo waits for what is under way, so it does that elsewhere."""
+        """Give it up; gloo waits for what is under way, so it does that elsewhere.
+
+        No daemon: a process that ended in the middle of it would be aborted by the C++ runtime.
+        It lasts no longer than gloo's own time-out.
+        """
         bin_: list[Any] = [self._gloo]
         self._gloo = None
-        threading.Thread(target=bin_.clear, name="cut wire", daemon=True).start()
+        threading.Thread(target=bin_.clear, name="cut wire").start()
 
 
 def connect(meeting: Meeting, current: Round, timeout_s: float, stopping: Stopping) -> Wire:
@@ -99,7 +103,7 @@ def connect(meeting: Meeting, current: Round, timeout_s: float, stopping: Stoppi
         except (RuntimeError, ShelfError) as error:
             done.put(error)
 
-    threading.Thread(target=work, name="connect", daemon=True).start()
+    threading.Thread(target=work, name="connect").start()
     patience = _Patience(current.deadline_s, stopping)
     while done.empty():
         patience.check("connecting")

@@ -9,7 +9,7 @@ from trainer.group import GlooGroup
 from trainer.handover import SharedState
 from trainer.meeting import Meeting
 
-PATIENCE_S = 40.0
+PATIENCE_S = 80.0
 NOTHING = SharedState(
     epoch=0, step=0, last_merge_step=0, digest="", tensors={"weights": torch.zeros(1)}
 )

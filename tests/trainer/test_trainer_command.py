@@ -50,7 +50,10 @@ def test_learners_merge_on_command_and_by_themselves_at_h_max(
     # From here on the controller is silent.
     forced = f"hmax-{at_step + 400}"
     said = controller.hears(lambda said: len(of(Finished, said, forced)) == 2)
-    assert {(e.step, e.reason) for e in of(Finished, said, forced)} == {(at_step + 400, "h_max")}
+    assert {e.reason for e in of(Finished, said, forced)} == {"h_max"}
+    # One that is far behind comes when the other calls, at a step of its own.
+    last = {e.learner: e.step for e in of(Finished, said, forced)}
+    assert max(last.values()) == at_step + 400
     for learner in learners:
         learner.terminate()
     summaries = [learner.summary() for learner in learners]
@@ -65,7 +68,7 @@ def test_learners_merge_on_command_and_by_themselves_at_h_max(
     assert summaries[0]["digest"] == summaries[1]["digest"]
     for name in BOTH:
         found = read_checkpoint(tmp_path / f"{name}.safetensors")
-        assert found["step"] == at_step + 400
+        assert found["step"] == last[name]
     for name in BOTH:
         times = [e.at_us for e in of(Step, controller.said) if e.learner == name]
         assert times == sorted(times)
