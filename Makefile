@@ -12,7 +12,7 @@ SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-adapters lint format testbed bench-pipeline bench-placement bench-evaluate schema lock clean
+.PHONY: help setup test test-slow test-adapters lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -66,6 +66,9 @@ bench-placement: $(READY) ## exact draws and optimum, 600 s and 24 h, beside slo
 
 bench-evaluate: $(READY) ## seconds to evaluate 12 policies on 5 hours of traffic
 	$(BIN)/python -m bench.evaluate $(ARGS)
+
+bench-quality: $(READY) ## held-out loss by the moments of merging, and a picture
+	$(BIN)/python -m bench.quality $(ARGS)
 
 schema: $(READY) ## write docs/schema from the event types
 	$(BIN)/slackwater schema --write docs/schema
