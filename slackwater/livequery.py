@@ -10,8 +10,9 @@ import socket
 import struct
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -179,24 +180,35 @@ def _ask_file(db_path: Path, question: Question) -> Result | None:
         msg = f"reading a run log needs {error.name}; pip install slackwater-server"
         raise InputError(msg) from None
     try:
-        with (
-            duckdb.connect(str(db_path), read_only=True) as connection,
-            ThreadPoolExecutor(1) as thread,
-        ):
-            asked = thread.submit(_run, connection, question)
-            try:
-                return asked.result()
-            finally:
-                # A query hears no Ctrl-C itself; an interrupt before it starts is not kept.
-                while not asked.done():
-                    connection.interrupt()
-                    wait([asked], 0.05)
+        with duckdb.connect(str(db_path), read_only=True) as connection:
+            return _interruptible(connection, question)
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             return None
         raise query_error(error) from error
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise query_error(error) from error
+
+
+def _interruptible(connection: "duckdb.DuckDBPyConnection", question: Question) -> Result:
+    """Run a question so that Ctrl-C ends it: at whatever moment it comes, the query is stopped."""
+    answer: Future[Result] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(_run(connection, question))
+        except Exception as error:
+            answer.set_exception(error)
+
+    asked = Thread(target=work, daemon=True)
+    try:
+        asked.start()
+        return answer.result()
+    finally:
+        # A query hears no Ctrl-C itself; an interrupt before it starts is not kept.
+        while asked.is_alive() and not answer.done():
+            connection.interrupt()
+            asked.join(0.05)
 
 
 def _run(connection: "duckdb.DuckDBPyConnection", question: Question) -> Result:
