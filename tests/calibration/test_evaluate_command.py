@@ -225,7 +225,7 @@ def test_traces_too_short_for_a_run_are_refused(
 
 def test_corridor_that_is_said_to_fit_a_short_trace_does(evaluate: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    asked = ("--segment", 100, "--min-gap", 16, "--max-gap", 33, "--draws", 50, "--json", out)
+    asked = ("--segment", 100, "--min-gap", 16, "--max-gap", 33, "--draws", 100, "--json", out)
     assert evaluate(trace(tmp_path, steady(100)), *asked, "--policies", "fixed_h").code == 0
     assert json.loads(out.read_text())["configuration"]["smallest_budget"] >= 2
 

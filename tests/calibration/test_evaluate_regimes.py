@@ -37,12 +37,12 @@ def judged(regime: str, runs: int, **changes: Any) -> dict[str, Verdict]:
 
 @pytest.fixture(scope="module")
 def constant_arrivals() -> dict[str, Verdict]:
-    return judged("constant", 16, serving="arrivals")
+    return judged("constant", 8, serving="arrivals")
 
 
 @pytest.fixture(scope="module")
 def constant_in_service() -> dict[str, Verdict]:
-    return judged("constant", 16)
+    return judged("constant", 8)
 
 
 def test_constant_traffic_allows_no_claim_of_placement(

@@ -36,7 +36,7 @@ def offline(recording: tuple[Path, list[Event]]) -> list[tuple[Decision, MergeCo
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("speed", [4.0, 16.0])
+@pytest.mark.parametrize("speed", [pytest.param(4.0, marks=pytest.mark.slow), 16.0])
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_live_decisions_equal_offline_ones_for_every_policy(
     recording: tuple[Path, list[Event]],

@@ -80,7 +80,7 @@ def real_run(folder: Path, *options: str) -> Iterator[RealRun]:
 
 
 def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) -> None:
-    options = ("--duration", "9", "--shadow", "slack,fixed_h", "--set", "bin_s=0.125")
+    options = ("--duration", "12", "--shadow", "slack,fixed_h", "--set", "bin_s=0.125")
     with real_run(tmp_path, *options) as run:
         family = run.wait_for("running")
         summary = run.end()
@@ -101,6 +101,7 @@ def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.duckdb", "t"]
 
 
+@pytest.mark.slow
 def test_a_run_without_merges_trains_and_is_the_control_of_its_load(tmp_path: Path) -> None:
     with real_run(tmp_path, "--duration", "3", "--no-merges", "--max-gap-steps", "30") as run:
         summary = run.end()

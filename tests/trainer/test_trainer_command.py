@@ -79,7 +79,7 @@ def has_left(said: list[Any], count: int) -> bool:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_killed_peer_stops_nobody(
     launch: Callable[..., Any], settings: RunSettings, controller: Any, victim: int
 ) -> None:
