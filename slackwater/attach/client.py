@@ -285,6 +285,7 @@ class Attachment:
             order = self._protocol.called(step)
             if order is not None:
                 self._pace.pause()
+                self._tokens_at_order = self._tokens_since_merge
             return order
 
     @never_raises
@@ -299,7 +300,7 @@ class Attachment:
         with self._changed:
             self._protocol.joined(step, last_merge_step, epoch)
             self._pace.resume(step, self._clock.now_us())
-            self._tokens_since_merge = 0
+            self._tokens_since_merge = self._tokens_at_order = 0
 
     def close(self) -> None:
         """Take promises back and send what is left, in about two seconds at most."""

@@ -185,6 +185,26 @@ def test_a_broker_that_comes_late_dies_and_returns_misses_nothing(new_controller
     assert learner.summary().dropped == 0
 
 
+@pytest.mark.kafka
+def test_tokens_count_from_a_merge_that_a_peer_called_to(
+    settings: RunSettings, controller: Any
+) -> None:
+    with attach(settings, corridor=Corridor(5, 10)) as only:
+        until(lambda: only.summary().connected)
+        orders = [only.on_step(step, None, 64) for step in range(1, 11)]
+        assert orders[-1] is not None
+        only.finished(orders[-1], seconds=0.1, bytes_exchanged=8)
+        for step in range(11, 16):
+            only.on_step(step, None, 64)
+        called = only.called(15)
+        assert called is not None
+        only.finished(called, seconds=0.1, bytes_exchanged=8)
+        only.on_step(16, None, 64)
+        controller.hears(
+            lambda said: [s.tokens_since_merge for s in of(Step, said) if s.step == 16] == [64]
+        )
+
+
 def test_a_full_queue_drops_the_oldest_steps_and_no_merge_report() -> None:
     outbox = Outbox(CLOCK, limit=3)
     for number in range(5):

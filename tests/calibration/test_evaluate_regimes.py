@@ -9,6 +9,8 @@ import pytest
 from calibration.verdict import Verdict
 from slackwater.cli.evaluate_job import Evaluation, Job
 
+pytestmark = pytest.mark.slow
+
 CAUSAL_WORTH = 0.02
 
 

@@ -44,6 +44,7 @@ def commanded(path: Path) -> list[Any]:
         ).fetchall()
 
 
+@pytest.mark.slow
 def test_two_plain_learners_merge_at_the_commanded_steps_with_equal_weights(shell: Shell) -> None:
     periods = ("--policy", "fixed_h", "--set", "controller.fixed_steps=200")
     merged = merges_of_both(

@@ -93,6 +93,7 @@ def test_a_window_costs_the_same_at_every_cell(log, lives, schedules):
         assert found[name] == np.convolve(scored.counts, window, "valid").tolist()
 
 
+@pytest.mark.slow
 @every_run
 def test_figures_are_the_same_and_quantiles_within_their_sampling_error(lives, envelopes, name):
     row = envelopes[name]

@@ -21,6 +21,7 @@ SPEED = 4.0
 KILLS = 2
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: Path) -> None:
     recording, events = make_recording(tmp_path)

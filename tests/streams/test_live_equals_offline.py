@@ -37,7 +37,7 @@ def offline(recording: tuple[Path, list[Event]]) -> list[tuple[Decision, MergeCo
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("speed", [pytest.param(4.0, marks=pytest.mark.slow), 16.0])
-@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_live_decisions_equal_offline_ones_for_every_policy(
     recording: tuple[Path, list[Event]],
     offline: list[tuple[Decision, MergeCommand | None]],

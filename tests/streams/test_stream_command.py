@@ -86,6 +86,7 @@ def test_metrics_port_in_use_is_said(bootstrap: str, tmp_path: Path) -> None:
     assert not (tmp_path / "x.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_broker_that_is_not_there_is_said() -> None:
     code, line = refused("127.0.0.1:9", "--db", "x.duckdb")
     assert code == 1
