@@ -12,7 +12,7 @@ SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-adapters lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality schema lock clean
+.PHONY: help setup test quick-tests test-slow test-adapters lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -29,7 +29,10 @@ $(READY): requirements.lock requirements-dev.lock pyproject.toml
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --no-index -e .
 	@touch $@
 
-test: lint ## what CI runs: lint, types and every test that is not slow
+test: $(READY) ## what CI runs: lint, types and every test that is not slow, side by side
+	+@$(MAKE) --no-print-directory -j 2 lint quick-tests
+
+quick-tests: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" $(ARGS)
 
 test-slow: $(READY) ## the tests that take over 20 seconds each

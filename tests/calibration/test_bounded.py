@@ -15,6 +15,8 @@ from calibration.protocol import Protocol
 from calibration.serving import Overlap
 from replay_producer.generators import generate
 
+pytestmark = pytest.mark.slow
+
 CORRIDOR = Corridor(720, 8, 16, 64)
 PROTOCOL = Protocol(CORRIDOR, cell_s=0.5, model=Overlap(), draws=20, seed=0)
 BOUND = 1.1

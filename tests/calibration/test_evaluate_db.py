@@ -15,6 +15,8 @@ from slackwater.cli import main
 from slackwater.cli.evaluate_db import recording
 from slackwater.cli.sql_reason import LIVE, why_no_rows
 
+pytestmark = pytest.mark.slow
+
 ASKED = ("--regime", "bursty", "--runs", 2, "--segment", 120, "--draws", 2000)
 POLICIES = ("--policies", "fixed_h,slack,wa_forecast")
 

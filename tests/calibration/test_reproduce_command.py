@@ -10,6 +10,8 @@ import pytest
 from calibration.published import PUBLISHED, REGIMES
 from slackwater.cli import main
 
+pytestmark = pytest.mark.slow
+
 
 def ended(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     monkeypatch.setenv("COLUMNS", "140")

@@ -20,6 +20,8 @@ from slackwater.cli.evaluate_sources import from_regime
 from slackwater.cli.evaluate_tuned import TunedFile, unclaimed
 from slackwater.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--segment", 120)
 QUICK = (*SHORT, "--candidates", 2, "--rounds", 0)
 

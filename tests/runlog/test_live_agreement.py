@@ -17,6 +17,8 @@ from slackwater.errors import InputError
 from slackwater.livequery import query
 from streams.runlog import RunLog
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 1000
 ENVELOPE = next(
     script.text.replace("random_schedules(1, 10000)", f"random_schedules(1, {DRAWS})")

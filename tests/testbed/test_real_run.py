@@ -93,7 +93,7 @@ def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) 
     assert merges["finished_by_all"] >= 1
     assert merges["bytes_exchanged"] == merges["bytes_expected"] > 0
     assert {name for name, count in rows.items() if count == 0} == {
-        "dead_letters", "draws", "incidents", "verdicts",
+        "dead_letters", "draws", "incidents", "placements", "verdicts",
     }  # fmt: skip
     assert run.deciding() == {("fixed_h", False), ("slack", False), ("wa_forecast", True)}
     assert [process for process in family if not ends(process.pid)] == []
