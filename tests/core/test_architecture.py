@@ -7,7 +7,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "duckdb", "faust", "pyarrow"}
-OURS = {"slackwater", "controller", "calibration", "streams", "replay_producer", "trainer"}
+OURS = {
+    "slackwater",
+    "controller",
+    "calibration",
+    "streams",
+    "replay_producer",
+    "sidecar",
+    "trainer",
+}
 PURE = HEAVY | {"kafka", "aiokafka"} | (OURS - {"controller", "calibration", "slackwater"})
 
 

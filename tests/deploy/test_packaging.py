@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVER_PACKAGES = {"calibration", "controller", "replay_producer", "sql", "streams", "trainer"}
+SERVER_PACKAGES = {
+    "calibration",
+    "controller",
+    "replay_producer",
+    "sidecar",
+    "sql",
+    "streams",
+    "trainer",
+}
 HEAVY = ["torch", "faust", "duckdb", "pyarrow", "numpy", "typer", *sorted(SERVER_PACKAGES)]
 
 
