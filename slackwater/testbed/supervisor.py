@@ -221,9 +221,19 @@ class Supervisor:
             return quiet_since[-1] - quiet_since[0] >= self.limits.quiet_s
 
         if not self._until(quiet, self.limits.settle_s):
-            count = self.log.pending_merges()
-            what = f"did not finish {count} merges within {self.limits.settle_s:g} s"
-            raise self._learners[0].failure(what)
+            raise self._unsettled()
+
+    def _unsettled(self) -> PartError:
+        """What kept `_settle` waiting for too long."""
+        within = f"within {self.limits.settle_s:g} s"
+        away = next((part for part in self._learners if part.resting or not part.ready), None)
+        if away is not None:
+            return away.failure(f"was started again and was not back {within}")
+        count = self.log.pending_merges()
+        if count is None and self._stream is not None:
+            what = f"did not say {within} whether a merge is under way"
+            return self._stream.failure(what)
+        return self._learners[-1].failure(f"did not finish {count} merges {within}")
 
     def _end(self) -> PartError | None:
         """Stop all parts in order; the first that did not end well."""

@@ -266,7 +266,16 @@ def test_merges_that_are_never_finished_fail_the_run(bench: Bench) -> None:
 
     outcome = bench.run()
 
-    assert str(outcome.failure) == "learner-0 did not finish 2 merges within 0.3 s"
+    assert str(outcome.failure) == "learner-1 did not finish 2 merges within 0.3 s"
+
+
+def test_a_log_that_does_not_answer_is_not_blamed_on_a_learner(bench: Bench) -> None:
+    bench.log = StandInLog(pending=None)
+
+    outcome = bench.run()
+
+    said = "stream did not say within 0.3 s whether a merge is under way"
+    assert str(outcome.failure) == said
 
 
 @pytest.mark.parametrize(("missing", "said"), [(12, "12"), (None, "an unknown number of")])
