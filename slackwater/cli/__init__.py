@@ -10,8 +10,9 @@ LINES = "\n"
 DUCKDB_INTERRUPTED = "Query interrupted"
 # What the distribution slackwater-server brings, by itself or as its dependencies.
 SERVER_MODULES = {
-    *("calibration", "controller", "replay_producer", "sql", "streams", "trainer"),
+    *("calibration", "controller", "replay_producer", "sidecar", "sql", "streams", "trainer"),
     *(
+        "aiohttp",
         "aiokafka",
         "duckdb",
         "faust",

@@ -1,0 +1,110 @@
+"""What a completion's stream says: server-sent events, read chunk by chunk and never kept."""
+
+from typing import Any
+
+import msgspec
+
+DATA, DONE = b"data:", b"[DONE]"
+MOST_LINE_BYTES = 1 << 20
+
+
+class Usage(msgspec.Struct):
+    """Token counts as the server made them; None where it did not."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[Any] | None = None
+
+    @property
+    def says(self) -> bool:
+        return bool(self.content or self.reasoning or self.reasoning_content or self.tool_calls)
+
+
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class Answer(msgspec.Struct):
+    """One chunk of a stream, or a whole answer that was not streamed."""
+
+    id: str | None = None
+    choices: list[_Choice] = []
+    usage: Usage | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(Answer).decode
+
+
+class Reading:
+    """What is known of one streamed answer so far; `feed` takes its bytes as they come.
+
+    Attributes:
+        id: the server's name for the request, None until it said it.
+        begun: a token has come.
+        done: the stream has said that it is complete.
+        finish_reason: the last one said.
+        usage: the last one said.
+        error: JSON of an error said in the stream.
+        unreadable: data that were no chunks of a completion.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.id: str | None = None
+        self.begun = False
+        self.done = False
+        self.finish_reason: str | None = None
+        self.usage: Usage | None = None
+        self.error: str | None = None
+        self.unreadable = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the lines that the chunk completes; a line of over 1 MiB counts as unreadable."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(DATA):
+                self._data(line[len(DATA) :].strip())
+        if len(self._rest) > MOST_LINE_BYTES:
+            self.unreadable += 1
+            self._rest = b""
+
+    def whole(self, body: bytes) -> None:
+        """Read an answer that was not streamed."""
+        self._data(body)
+
+    @property
+    def complete(self) -> bool:
+        """The answer was said to the end."""
+        return self.done or self.finish_reason is not None
+
+    def _data(self, data: bytes) -> None:
+        if data == DONE:
+            self.done = True
+            return
+        try:
+            answer = _decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.unreadable += 1
+            return
+        self.id = self.id or answer.id
+        self.usage = answer.usage or self.usage
+        if answer.error is not None:
+            self.error = msgspec.json.encode(answer.error).decode()
+        for choice in answer.choices:
+            self._choice(choice)
+
+    def _choice(self, choice: _Choice) -> None:
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        # A chat stream opens with a role before there is a token. A completion that is not
+        # detokenized says its tokens as empty text.
+        says = choice.text is not None if choice.delta is None else choice.delta.says
+        self.begun = self.begun or says

@@ -1,0 +1,91 @@
+"""A client in a thread of its own, so that its caller can do other things beside it."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from sidecar.load.batches import Bursts, run_closed_loop
+from sidecar.load.endpoint import Endpoint
+from sidecar.load.open_loop import LoadReport, run_open_loop
+from sidecar.load.schedule import Scheduled
+
+Run = Callable[[asyncio.Event], Awaitable[LoadReport]]
+
+
+class LoadThread(threading.Thread):
+    """Runs a client until its schedule ends or `stop` is called.
+
+    A caller that holds the interpreter for long delays the client; its outcomes say so (`lag_s`).
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(name="slackwater-load", daemon=True)
+        self._run_client = run
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._until: asyncio.Event | None = None
+        self._task: asyncio.Task[LoadReport] | None = None
+        self._report: LoadReport | None = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Run the client; what it raises is raised again by `result`."""
+        try:
+            self._report = asyncio.run(self._main())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    def stop(self) -> None:
+        """Let nothing more come due; what is in flight is waited for. May be called again."""
+        self._ready.wait()
+        if self._until is not None:
+            self._call(self._until.set)
+
+    def abort(self) -> None:
+        """End now; what is in flight is delivered as `aborted`, and `result` raises."""
+        self._ready.wait()
+        if self._task is not None:
+            self._call(self._task.cancel)
+
+    def result(self, timeout_s: float | None = None) -> LoadReport:
+        """Wait for the client's end; raises what it raised, or `TimeoutError`."""
+        self.join(timeout_s)
+        if self.is_alive():
+            msg = f"the load client has not ended within {timeout_s:g} s"
+            raise TimeoutError(msg)
+        if self._error is not None:
+            raise self._error
+        assert self._report is not None  # noqa: S101 - the thread ended without an error
+        return self._report
+
+    async def _main(self) -> LoadReport:
+        self._loop = asyncio.get_running_loop()
+        self._until = asyncio.Event()
+        self._task = asyncio.ensure_future(self._run_client(self._until))
+        self._ready.set()
+        return await self._task
+
+    def _call(self, what: Callable[[], object]) -> None:
+        assert self._loop is not None  # noqa: S101 - set before `_ready`
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(what)
+
+
+def start_open_loop(endpoint: Endpoint, schedule: Iterable[Scheduled], **given: Any) -> LoadThread:
+    """`run_open_loop` in a thread that has started; `given` are its other arguments but `until`.
+
+    `on_outcome` is called in that thread.
+    """
+    thread = LoadThread(lambda until: run_open_loop(endpoint, schedule, until=until, **given))
+    thread.start()
+    return thread
+
+
+def start_closed_loop(endpoint: Endpoint, bursts: Bursts, **given: Any) -> LoadThread:
+    """`run_closed_loop` in a thread that has started; `given` are its other arguments."""
+    thread = LoadThread(lambda until: run_closed_loop(endpoint, bursts, until=until, **given))
+    thread.start()
+    return thread
