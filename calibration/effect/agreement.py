@@ -1,0 +1,82 @@
+"""Whether two measurements of the same thing still say the same."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+from calibration.effect.intervals import CONFIDENCE, Interval
+
+Word = Literal["same", "changed", "unknown"]
+
+MARGIN = 0.25
+"""Figures within 25% of each other count as the same; a merge's effect is several times that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One figure then and now.
+
+    Attributes:
+        name: of the figure.
+        before, now: each with its interval; None where it was not measured.
+        ratio: now / before, with its interval; None where either has none.
+        word: `same` when the ratio's 90% interval lies within the margin (two one-sided tests at
+            5%), `changed` when its 95% interval leaves out 1 and it is not the same, else
+            `unknown`: too little was measured to tell.
+    """
+
+    name: str
+    before: Interval | None
+    now: Interval | None
+    ratio: Interval | None
+    word: Word
+
+
+def agreement(
+    before: Mapping[str, Interval | None],
+    now: Mapping[str, Interval | None],
+    margin: float = MARGIN,
+) -> tuple[Agreement, ...]:
+    """The figures that both have, by name; each above 0.
+
+    Intervals are taken as normal on the logarithm, which is where their widths come from.
+    """
+    return tuple(_agree(name, before[name], now[name], margin) for name in before if name in now)
+
+
+def overall(found: Sequence[Agreement]) -> Word:
+    """`changed` when a figure has, `same` when all are, else `unknown`."""
+    words = {one.word for one in found}
+    if "changed" in words:
+        return "changed"
+    return "same" if words == {"same"} else "unknown"
+
+
+def _agree(name: str, before: Interval | None, now: Interval | None, margin: float) -> Agreement:
+    errors = (_log_error(before), _log_error(now))
+    if before is None or now is None or None in errors or before.value <= 0:
+        return Agreement(name, before, now, None, "unknown")
+    middle = math.log(now.value / before.value)
+    error = math.hypot(*(e for e in errors if e is not None))
+    wide, narrow = _z(CONFIDENCE) * error, _z(0.9) * error
+    bound = math.log1p(margin)
+    word: Word = "unknown"
+    if -bound < middle - narrow and middle + narrow < bound:
+        word = "same"
+    elif abs(middle) > wide:
+        word = "changed"
+    ratio = Interval(math.exp(middle), math.exp(middle - wide), math.exp(middle + wide))
+    return Agreement(name, before, now, ratio, word)
+
+
+def _log_error(found: Interval | None) -> float | None:
+    """Standard error of the logarithm, from the width of the interval."""
+    if found is None or found.low is None or found.high is None or found.low <= 0:
+        return None
+    return math.log(found.high / found.low) / 2 / _z(CONFIDENCE)
+
+
+def _z(confidence: float) -> float:
+    return NormalDist().inv_cdf((1 + confidence) / 2)

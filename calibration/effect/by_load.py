@@ -1,0 +1,122 @@
+"""Whether a merge that opens on a busy server harms more: merges by requests in flight."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.effect.contrast import Contrast, contrast
+from calibration.effect.observed import Observed
+from calibration.effect.sample import DRAWS, Sample
+from calibration.effect.windows import in_windows, mean_window_s, stretch_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Level = Literal["low", "middle", "high"]
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+PLACES_A_WINDOW = 4
+"""Moments of the arm without merges that are looked at, for each length of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadGroup:
+    """Merges that found about the same load.
+
+    Attributes:
+        level: `low`, `middle` or `high`: thirds of the merges, equal loads kept together.
+        least, most: requests in flight at their windows' starts.
+        merges: how many.
+        contrast: their requests against what windows laid over the learners without merges would
+            have met at the same load; None where either side has no request.
+    """
+
+    level: Level
+    least: int
+    most: int
+    merges: int
+    contrast: Contrast | None
+
+
+def by_load(
+    observed: Observed, slo_s: float, rng: np.random.Generator, draws: int = DRAWS
+) -> tuple[LoadGroup, ...]:
+    """Groups that have a merge; with few distinct loads there are fewer than three.
+
+    A busy moment is slow without a merge too, so each group has a baseline of its own: windows of
+    the mean length laid over the arm without merges, those that open on as many requests.
+    """
+    if not observed.windows:
+        return ()
+    sample = in_windows(observed)
+    loads = _at_starts(observed)
+    base, weights, at_load = _laid(observed)
+    first, second = np.quantile(loads, (1 / 3, 2 / 3), method="inverted_cdf")
+    groups = []
+    for level, low, high in zip(
+        LEVELS, (-np.inf, first, second), (first, second, np.inf), strict=True
+    ):
+        chosen = (loads > low) & (loads <= high)
+        if not chosen.any():
+            continue
+        ours = _of_merges(sample, chosen)
+        weight = weights[:, (at_load > low) & (at_load <= high)].sum(axis=1)
+        theirs = Sample(base.latency_s, weight, base.cluster, base.clusters)
+        found = contrast(ours, theirs, slo_s, rng, draws=draws) if ours and theirs else None
+        inside = loads[chosen]
+        groups.append(
+            LoadGroup(level, int(inside.min()), int(inside.max()), int(chosen.sum()), found)
+        )
+    return tuple(groups)
+
+
+def in_flight(observed: Observed, block: Ints, at_s: Floats) -> Ints:
+    """[m] requests of the block that were sent and had not ended at each moment."""
+    found = np.zeros(len(at_s), np.int64)
+    for number in np.unique(block):
+        own, moments = observed.block == number, block == number
+        sent = np.searchsorted(np.sort(observed.arrival_s[own]), at_s[moments], side="left")
+        ended = np.searchsorted(np.sort(observed.end_s[own]), at_s[moments], side="right")
+        # One that ended at once is counted in `ended` and not in `sent` at its very moment.
+        found[moments] = np.maximum(0, sent - ended)
+    return found
+
+
+def _at_starts(observed: Observed) -> Ints:
+    block = np.array([window.block for window in observed.windows], np.int64)
+    start_s = np.array([window.start_s for window in observed.windows])
+    return in_flight(observed, block, start_s)
+
+
+def _laid(observed: Observed) -> tuple[Sample, NDArray[np.float64], Ints]:
+    """Requests of the arm without merges; whether each laid window meets them; its load."""
+    length_s = mean_window_s(observed)
+    blocks, starts = [], []
+    for number in observed.of_arm("learners"):
+        one = observed.blocks[number]
+        moments = np.arange(one.start_s, one.end_s - length_s, length_s / PLACES_A_WINDOW)
+        starts.append(moments)
+        blocks.append(np.full(len(moments), number, np.int64))
+    at_s = np.concatenate(starts) if starts else np.zeros(0)
+    block = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+    rows = np.flatnonzero(observed.counted("learners"))
+    arrival_s, end_s = observed.arrival_s[rows, None], observed.end_s[rows, None]
+    met = (observed.block[rows, None] == block) & (arrival_s < at_s + length_s) & (end_s > at_s)
+    cluster, clusters = stretch_of(
+        observed, "learners", observed.block[rows], observed.arrival_s[rows]
+    )
+    sample = Sample(observed.latency_s[rows], np.ones(len(rows)), cluster, clusters)
+    return sample, met.astype(np.float64), in_flight(observed, block, at_s)
+
+
+def _of_merges(sample: Sample, chosen: NDArray[np.bool_]) -> Sample:
+    """The requests of the chosen merges, numbered anew."""
+    kept = chosen[sample.cluster]
+    numbers = np.cumsum(chosen) - 1
+    return Sample(
+        sample.latency_s[kept],
+        sample.weight[kept],
+        numbers[sample.cluster[kept]].astype(np.int64),
+        int(chosen.sum()),
+    )

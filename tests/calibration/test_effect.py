@@ -1,0 +1,229 @@
+"""What merges do to latency: on made data with a known truth, and where nothing can be said."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_effect import Made
+
+from calibration.effect import Block, Interval, Observed, Window, agreement, contrast, measure
+from calibration.effect.agreement import overall
+from calibration.effect.by_load import in_flight
+from calibration.effect.observed import STATUSES
+from calibration.effect.precision import half_width, more_s
+from calibration.effect.sample import Sample, drawn
+from calibration.effect.windows import as_if_merged, in_windows
+from slackwater.errors import InputError
+
+DRAWS = 400
+
+
+def measured(observed, seed=1, **given):
+    asked = {"slo_s": None, "precision": 0.1, "draws": DRAWS, **given}
+    return measure(observed, rng=np.random.default_rng(seed), **asked)
+
+
+def sample(latency_s, cluster, clusters=None, weight=None):
+    found = np.asarray(latency_s, float)
+    weights = np.ones(len(found)) if weight is None else np.asarray(weight, float)
+    numbers = np.asarray(cluster, np.int64)
+    return Sample(found, weights, numbers, clusters or int(numbers.max()) + 1)
+
+
+def every_number(found):
+    """All floats anywhere in a result."""
+    if isinstance(found, float):
+        yield found
+    elif isinstance(found, dict):
+        for value in found.values():
+            yield from every_number(value)
+    elif isinstance(found, list | tuple):
+        for value in found:
+            yield from every_number(value)
+    elif hasattr(found, "__dataclass_fields__"):
+        for name in found.__dataclass_fields__:
+            yield from every_number(getattr(found, name))
+
+
+@pytest.fixture(scope="module")
+def harmful():
+    return measured(Made(effect=2.3, spread=0.1).observed(np.random.default_rng(4)))
+
+
+def test_a_known_effect_lies_in_the_intervals_and_1_outside(harmful):
+    found = harmful.effect.merges
+    for ratio in (found.p50_ratio, found.p95_ratio):
+        assert 1 < ratio.low < 2.3 < ratio.high
+    assert found.odds_ratio.low > 1
+    assert found.excess_pp.low > 0
+
+
+def test_no_effect_covers_1_even_where_windows_meet_long_requests_more_often():
+    made = Made(effect=1.0, latency_s=1.0)
+    observed = made.observed(np.random.default_rng(3))
+    found = measured(observed).effect.merges
+    assert found.p50_ratio.low < 1 < found.p50_ratio.high
+    assert found.p95_ratio.low < 1 < found.p95_ratio.high
+    assert found.odds_ratio.low < 1 < found.odds_ratio.high
+    # Latencies that are not weighed by their chance to meet a window are shorter.
+    weighed = drawn(as_if_merged(observed), 1.0, np.random.default_rng(0), 0).quantiles[0, 0]
+    plain = replace(as_if_merged(observed), weight=np.ones(len(as_if_merged(observed).weight)))
+    assert drawn(plain, 1.0, np.random.default_rng(0), 0).quantiles[0, 0] < weighed
+
+
+def test_learners_that_change_nothing_are_shown_to(harmful):
+    idle = harmful.effect.learners
+    assert idle.p95_ratio.low < 1 < idle.p95_ratio.high
+
+
+def test_one_merge_with_most_requests_does_not_shrink_the_interval():
+    rng = np.random.default_rng(0)
+    base = sample(rng.normal(1, 0.1, 600), np.arange(600) % 60)
+    # Eleven merges of 10 requests do nothing; one of 300 trebles them.
+    latency_s = np.concatenate([rng.normal(1, 0.1, 110), rng.normal(3, 0.1, 300)])
+    cluster = np.concatenate([np.arange(110) % 11, np.full(300, 11)])
+    by_merge = contrast(sample(latency_s, cluster), base, 2.0, rng, draws=DRAWS)
+    by_request = contrast(sample(latency_s, np.arange(410)), base, 2.0, rng, draws=DRAWS)
+    assert by_merge.p50_ratio.low < 1.2
+    assert by_merge.p50_ratio.high > 2.5
+    assert by_request.p50_ratio.low > 2.5
+
+
+def test_the_same_arrivals_in_all_arms_are_a_matched_load():
+    made = Made(rounds=6, block_s=10)
+    assert measured(made.observed(np.random.default_rng(3))).load.matched
+
+
+def test_a_request_that_was_never_answered_violates_and_is_in_no_percentile_as_a_number():
+    base = sample(np.full(100, 0.1), np.arange(100) % 20)
+    lost = sample([0.1] * 80 + [math.inf] * 20, np.arange(100) % 20)
+    found = contrast(lost, base, 0.2, np.random.default_rng(0), draws=DRAWS)
+    assert found.violating == pytest.approx(0.2)
+    assert found.quantiles_s == (0.1, None, None)
+    assert found.p50_ratio.value == 1
+    assert found.p95_ratio is None
+
+
+def test_all_violated_on_both_sides_has_no_odds_and_no_nan():
+    slow = sample(np.full(50, 1.0), np.arange(50) % 10)
+    found = contrast(slow, slow, 0.5, np.random.default_rng(0), draws=DRAWS)
+    assert found.odds_ratio is None
+    assert found.excess_pp == Interval(0, 0, 0)
+
+
+def test_fewer_than_ten_merges_give_a_figure_and_no_interval():
+    few = sample(np.full(50, 1.0), np.arange(50) % 9)
+    many = sample(np.full(50, 0.5), np.arange(50) % 25)
+    found = contrast(few, many, 0.7, np.random.default_rng(0), draws=DRAWS)
+    assert found.p95_ratio == Interval(2.0)
+
+
+@pytest.mark.parametrize("without", ["merges", "learners", "requests"])
+def test_what_is_missing_is_named(without):
+    observed = Made(effect=2, rounds=1).observed(np.random.default_rng(1))
+    if without == "merges":
+        observed = replace(observed, windows=[])
+    else:
+        blocks = observed.of_arm("merges" if without == "requests" else "learners")
+        kept = ~np.isin(observed.block, blocks)
+        names = ("arrival_s", "end_s", "status", "tokens", "block")
+        observed = replace(observed, **{name: getattr(observed, name)[kept] for name in names})
+    said = {"merges": "no merge", "learners": "without merges", "requests": "no request met"}
+    with pytest.raises(InputError, match=said[without]):
+        measured(observed)
+
+
+def test_no_figure_is_ever_nan(harmful):
+    numbers = list(every_number(harmful))
+    assert len(numbers) > 100
+    assert not [n for n in numbers if math.isnan(n)]
+
+
+def test_requests_of_an_arm_add_up(harmful):
+    for account in harmful.accounts.values():
+        assert account.due > 0
+        parts = [getattr(account, status) for status in STATUSES]
+        assert sum(parts) == account.due
+
+
+def test_harm_after_the_window_ends_where_it_was_made_to_end():
+    rng = np.random.default_rng(5)
+    made = Made(rounds=5, rate=20)
+    observed = made.observed(rng)
+    latency_s = observed.end_s - observed.arrival_s
+    for window in made.windows:
+        after_s = observed.arrival_s - window.end_s
+        latency_s[(after_s >= 0) & (after_s < 0.5)] *= 1.6
+    slowed = replace(observed, end_s=observed.arrival_s + latency_s)
+    assert measured(slowed).effect.after.lasts_s == 0.5
+    after = measured(observed).effect.after
+    assert (after.lasts_s, after.bounded) == (0, True)
+
+
+def test_load_groups_tell_merges_on_a_busy_server_from_others():
+    rng = np.random.default_rng(6)
+    observed = Made(effect=2.0, rounds=6, latency_s=0.3).observed(rng)
+    groups = measured(observed).effect.by_load
+    assert sum(group.merges for group in groups) == len(observed.windows)
+    assert [g.least for g in groups] == sorted(g.least for g in groups)
+    assert all(g.contrast.p50_ratio.value > 1.3 for g in groups)
+
+
+def test_in_flight_counts_what_was_sent_and_had_not_ended():
+    observed = Observed(
+        [Block("learners", 0, 0, 10)],
+        [],
+        np.array([0.0, 1.0, 2.0]),
+        np.array([5.0, 3.0, 2.5]),
+        *(np.zeros(3, np.int64) for _ in range(3)),
+    )
+    block = np.zeros(5, np.int64)
+    at_s = np.array([0.5, 1.5, 2.2, 4.0, 6.0])
+    assert in_flight(observed, block, at_s).tolist() == [1, 2, 3, 1, 0]
+
+
+def test_a_request_that_meets_two_merges_stands_in_both():
+    observed = Observed(
+        [Block("merges", 0, 0, 10)],
+        [Window(0, 1.0, 2.0), Window(0, 4.0, 5.0)],
+        np.array([1.5, 3.0]),
+        np.array([4.5, 3.5]),
+        *(np.zeros(2, np.int64) for _ in range(3)),
+    )
+    found = in_windows(observed)
+    assert found.cluster.tolist() == [0, 1]
+    assert found.latency_s.tolist() == [3.0, 3.0]
+
+
+def test_an_interval_half_as_wide_takes_four_times_as_long():
+    wide = Interval(2.0, 2.0 / 1.21, 2.0 * 1.21)
+    assert half_width(wide) == pytest.approx(0.21)
+    assert more_s(wide, 0.1, 600) == 1800
+    assert more_s(wide, 0.5, 600) == 0
+    assert more_s(Interval(2.0), 0.1, 600) is None
+
+
+def test_two_measurements_are_the_same_changed_or_cannot_be_told():
+    before = {"same": Interval(2, 1.9, 2.1), "changed": Interval(2, 1.9, 2.1)}
+    before |= {"wide": Interval(2, 1.9, 2.1), "none": Interval(2)}
+    now = {"same": Interval(2.1, 2, 2.2), "changed": Interval(4, 3.8, 4.2)}
+    now |= {"wide": Interval(3, 1.5, 6), "none": Interval(2, 1.9, 2.1)}
+    found = {one.name: one.word for one in agreement(before, now)}
+    assert found == {"same": "same", "changed": "changed", "wide": "unknown", "none": "unknown"}
+    assert overall(agreement(before, now)) == "changed"
+    assert overall([]) == "unknown"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("effect", "rounds"), [(1.0, 7), (1.0, 2), (2.0, 4)])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(effect, rounds):
+    rng = np.random.default_rng(11)
+    trials, covered = 120, np.zeros(2)
+    for _ in range(trials):
+        observed = Made(effect=effect, rounds=rounds).observed(rng)
+        found = contrast(in_windows(observed), as_if_merged(observed), 0.2, rng, draws=800)
+        ratios = (found.p50_ratio, found.p95_ratio)
+        covered += [ratio.low <= effect <= ratio.high for ratio in ratios]
+    # 95% of 120 is 114; fewer than 107 come one time in a thousand.
+    assert (covered >= 107).all(), covered / trials
