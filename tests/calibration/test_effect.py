@@ -8,12 +8,13 @@ import pytest
 from made_effect import Made
 
 from calibration.effect import Block, Interval, Observed, Window, agreement, contrast, measure
+from calibration.effect.after import spill_over
 from calibration.effect.agreement import overall
 from calibration.effect.by_load import in_flight
 from calibration.effect.observed import STATUSES
 from calibration.effect.precision import half_width, more_s
 from calibration.effect.sample import Sample, drawn
-from calibration.effect.windows import as_if_merged, in_windows
+from calibration.effect.windows import as_if_merged, in_windows, stretches
 from slackwater.errors import InputError
 
 DRAWS = 400
@@ -59,17 +60,20 @@ def test_a_known_effect_lies_in_the_intervals_and_1_outside(harmful):
     assert found.excess_pp.low > 0
 
 
-def test_no_effect_covers_1_even_where_windows_meet_long_requests_more_often():
-    made = Made(effect=1.0, latency_s=1.0)
-    observed = made.observed(np.random.default_rng(3))
-    found = measured(observed).effect.merges
-    assert found.p50_ratio.low < 1 < found.p50_ratio.high
-    assert found.p95_ratio.low < 1 < found.p95_ratio.high
-    assert found.odds_ratio.low < 1 < found.odds_ratio.high
-    # Latencies that are not weighed by their chance to meet a window are shorter.
-    weighed = drawn(as_if_merged(observed), 1.0, np.random.default_rng(0), 0).quantiles[0, 0]
-    plain = replace(as_if_merged(observed), weight=np.ones(len(as_if_merged(observed).weight)))
-    assert drawn(plain, 1.0, np.random.default_rng(0), 0).quantiles[0, 0] < weighed
+def test_merges_that_do_nothing_have_a_ratio_of_1_though_windows_meet_long_requests_more_often():
+    rng = np.random.default_rng(2)
+    ratios, unweighed = [], []
+    for _ in range(20):
+        observed = Made(latency_s=1.0).observed(rng)
+        met, base = in_windows(observed), as_if_merged(observed)
+        plain = replace(base, weight=np.ones(len(base.weight)))
+        median, expected, naive = (
+            drawn(one, 1.0, rng, 0).quantiles[0, 0] for one in (met, base, plain)
+        )
+        ratios.append(median / expected)
+        unweighed.append(median / naive)
+    assert np.mean(ratios) == pytest.approx(1, abs=0.02)
+    assert np.mean(unweighed) > 1.03
 
 
 def test_learners_that_change_nothing_are_shown_to(harmful):
@@ -156,8 +160,9 @@ def test_harm_after_the_window_ends_where_it_was_made_to_end():
         after_s = observed.arrival_s - window.end_s
         latency_s[(after_s >= 0) & (after_s < 0.5)] *= 1.6
     slowed = replace(observed, end_s=observed.arrival_s + latency_s)
-    assert measured(slowed).effect.after.lasts_s == 0.5
-    after = measured(observed).effect.after
+    base = drawn(stretches(observed, "learners"), np.inf, rng, DRAWS)
+    assert spill_over(slowed, base, rng, DRAWS).lasts_s == 0.5
+    after = spill_over(observed, base, rng, DRAWS)
     assert (after.lasts_s, after.bounded) == (0, True)
 
 
