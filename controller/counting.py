@@ -160,7 +160,7 @@ def _add_load(bin_: _OpenBin, load: Load) -> None:
     bin_.samples += 1
     if bin_.sample_us is None or load.at_us >= bin_.sample_us:
         bin_.sample_us = load.at_us
-        bin_.in_system = load.running + load.waiting
+        bin_.in_system = load.in_system
 
 
 def _add_request(bin_: _OpenBin, request: Request) -> None:

@@ -76,13 +76,23 @@ class Load(Event, frozen=True, kw_only=True, tag="load"):
     """A periodic sample of one sidecar; also the sign that it is alive."""
 
     sidecar: Annotated[Name, about("the server sampled")]
-    running: Annotated[Count, about("requests being served")]
-    waiting: Annotated[Count, about("requests in the queue")]
+    running: Annotated[
+        Count, about("requests being served; where `waiting` is null, those in the queue too")
+    ]
+    waiting: Annotated[
+        Count | None,
+        about("requests in the queue; null where the source cannot tell them from those served"),
+    ]
     kv_cache_use: Annotated[Share | None, about("share of the KV cache in use")] = None
     seq: Annotated[
         Count | None, about("number of this sample in its source's stream, to see gaps")
     ] = None
     dropped: Annotated[Count | None, about("events that the source has dropped so far")] = None
+
+    @property
+    def in_system(self) -> int:
+        """Requests that have arrived and have not ended."""
+        return self.running if self.waiting is None else self.running + self.waiting
 
 
 class Step(Event, frozen=True, kw_only=True, tag="step"):

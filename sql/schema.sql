@@ -103,8 +103,9 @@ COMMENT ON COLUMN loads.run_id IS 'the run that the event belongs to';
 COMMENT ON COLUMN loads.at_us IS
     'when the event became observable at its source, microseconds since the Unix epoch';
 COMMENT ON COLUMN loads.sidecar IS 'the latency-sensitive server';
-COMMENT ON COLUMN loads.running IS 'requests in service';
-COMMENT ON COLUMN loads.waiting IS 'requests in the queue';
+COMMENT ON COLUMN loads.running IS 'requests in service; where waiting is NULL, the queue too';
+COMMENT ON COLUMN loads.waiting IS
+    'requests in the queue; NULL where the source cannot tell them from those in service';
 COMMENT ON COLUMN loads.kv_cache_use IS 'share of the KV cache in use, 0 to 1';
 COMMENT ON COLUMN loads.seq IS 'number of this sample; a hole in the numbers is a sample lost';
 COMMENT ON COLUMN loads.dropped IS 'events that the sidecar had to drop so far';

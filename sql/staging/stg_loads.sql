@@ -7,7 +7,7 @@ SELECT
     at_us AS sampled_us,
     running,
     waiting,
-    running + waiting AS in_system,
+    running + coalesce(waiting, 0) AS in_system,
     kv_cache_use,
     seq,
     dropped

@@ -156,3 +156,11 @@ def test_token_sums_stay_within_what_an_event_can_carry() -> None:
     made.add([*huge, request(300_000, "c")])
     [row] = closed_rows(made)
     assert row.prompt_tokens == most
+
+
+def test_a_sample_that_cannot_tell_the_queue_counts_all_in_the_system() -> None:
+    made = counter()
+    outside = Load(run_id="r", at_us=T0 + 10, sidecar="s", running=3, waiting=None)
+    made.add([outside, request(300_000, "a")])
+    [row] = closed_rows(made)
+    assert (row.samples, row.in_system) == (1, 3)

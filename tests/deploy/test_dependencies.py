@@ -62,7 +62,8 @@ def imported(*folders):
 
 OWN = {"slackwater"}
 PRODUCT = [
-    "calibration", "controller", "replay_producer", "sidecar", "slackwater", "sql", "streams", "trainer"
+    "calibration", "controller", "replay_producer", "sidecar", "slackwater", "sql", "streams",
+    "trainer",
 ]  # fmt: skip
 RUNTIME = declared(".") | declared("server")
 

@@ -245,6 +245,7 @@ def test_a_closed_loop_sends_the_next_batch_when_all_of_one_are_back():
     report, outcomes = asyncio.run(main())
     assert adds_up(report, outcomes)
     assert Counter(o.batch for o in outcomes) == {0: 3, 1: 3, 2: 3}
+    assert summarise(report, outcomes).batch.count == 3
     for number in (1, 2):
         before = [o.ended_us for o in outcomes if o.batch == number - 1]
         assert max(before) <= min(o.scheduled_us for o in outcomes if o.batch == number)
