@@ -23,7 +23,7 @@ LABELS = {
     "fixed_h": "fixed period",
     "irregular": "irregular,\nin the corridor",
     "slack": "placed by slack",
-    "over_h_max": "gaps over H_max",
+    "unbounded": "drawn without bounds",
     "bunched": "bunched",
     "one_at_end": "one at the end",
 }
@@ -78,12 +78,12 @@ def draw_moments(
 
 def draw_losses(axes: Axes, row: int, found: dict[str, Any], shade: str) -> None:
     """A dot a seed, the mean as a line across, the 95 % interval as a bar."""
-    ends = found["less_fixed_interval_95"]
+    ends = found["less_interval_95"]
     if ends is not None:
         axes.hlines(row, *ends, color=shade, lw=7, alpha=0.25)
-    less = found["less_fixed"]
+    less = found["less"]
     axes.plot(less, [row] * len(less), "o", color=shade, ms=4, alpha=0.7, mew=0)
-    mean = found["less_fixed_mean"]
+    mean = found["less_mean"]
     axes.vlines(mean, row - 0.28, row + 0.28, color=shade, lw=1.8)
     axes.annotate(
         f"loss {found['mean']:.3f}  ({mean:+.4f})",

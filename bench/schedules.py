@@ -26,45 +26,43 @@ H_MIN, H_FIXED, H_MAX = 20, 40, 80
 STEP_S = 0.9
 WINDOW_S = 8.0
 REGIME = "bursty"
-# Both repeat until the run is over. The first keeps H_min and has one gap of 2.25 H_max in eight;
-# the second has bursts of four merges, and breaks both bounds.
-OVER_H_MAX = (180, *[H_MIN] * 7)
+# Repeats until the run is over: bursts of four merges, which breaks both bounds.
 BUNCHED = (157, 1, 1, 1)
 # Runs of traffic looked at for each that `slack` gives the budget in.
 RUNS_A_SEED = 20
 
 KEPT = ("fixed_h", "irregular", "slack")
-BROKEN = ("over_h_max", "bunched", "one_at_end")
+BROKEN = ("unbounded", "bunched", "one_at_end")
 
 
 def schedules(seeds: int, budget: int) -> list[dict[str, Schedule]]:
     """For each seed the schedule of every arm; all but `one_at_end` have `budget` merges.
 
-    Raises `InputError` for a budget that the repeating arms do not fit.
+    Raises `InputError` for a budget that whole bursts do not fill.
     """
-    if budget < 1 or budget % len(OVER_H_MAX):
-        msg = f"a budget of {budget} merges; it must be a multiple of {len(OVER_H_MAX)}"
+    if budget < 1 or budget % len(BUNCHED):
+        msg = f"a budget of {budget} merges; it must be a multiple of {len(BUNCHED)}"
         raise InputError(msg)
     steps = budget * H_FIXED
     placed = itertools.islice(slack(seeds, budget), seeds)
     return [
         {
             "fixed_h": list(range(H_FIXED, steps + 1, H_FIXED)),
-            "irregular": irregular(seed, budget),
+            "irregular": drawn(seed, budget, H_MIN, H_MAX),
             "slack": next(placed),
-            "over_h_max": repeated(OVER_H_MAX, budget),
-            "bunched": repeated(BUNCHED, budget),
+            "unbounded": drawn(seed, budget, 1, budget * H_FIXED),
+            "bunched": bunched(budget),
             "one_at_end": [steps],
         }
         for seed in range(seeds)
     ]
 
 
-def irregular(seed: int, budget: int) -> Schedule:
-    """Drawn uniformly from all schedules whose gaps, the last included, keep the corridor."""
+def drawn(seed: int, budget: int, least: int, most: int) -> Schedule:
+    """Drawn uniformly from all schedules whose gaps, the last included, keep these bounds."""
     steps = budget * H_FIXED
-    # A "window" as long as H_min keeps what is left after the last drawn merge at H_min or more.
-    grid = Grid(np.ones(steps), H_MIN, H_MIN, H_MAX)
+    # A "window" as long as the least gap keeps as much free after the last drawn merge.
+    grid = Grid(np.ones(steps), least, least, most)
     (starts,) = grid.draw(budget - 1, 1, np.random.default_rng([seed, 3]))
     return [*starts.tolist(), steps]
 
@@ -99,6 +97,6 @@ def in_steps(cell: int) -> int:
     return int(cell * CELL_S / STEP_S + 1e-9)
 
 
-def repeated(gaps: tuple[int, ...], budget: int) -> Schedule:
-    """Merges at these gaps, over and over."""
-    return list(itertools.accumulate(itertools.islice(itertools.cycle(gaps), budget)))
+def bunched(budget: int) -> Schedule:
+    """Bursts of four merges, a step apart, over and over."""
+    return list(itertools.accumulate(itertools.islice(itertools.cycle(BUNCHED), budget)))

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.schedules import BROKEN, H_FIXED, H_MAX, H_MIN, KEPT, Schedule, irregular, schedules
+from bench.schedules import BROKEN, H_FIXED, H_MAX, H_MIN, KEPT, Schedule, drawn, schedules
 from slackwater.errors import InputError
 
 BUDGET = 8
@@ -40,24 +40,27 @@ def test_bounded_arms_keep_the_corridor_and_the_others_leave_it(plans) -> None:
             assert H_MIN <= min(gaps(plan[arm])) <= max(gaps(plan[arm])) <= H_MAX, arm
         for arm in BROKEN:
             assert max(gaps(plan[arm])) > H_MAX, arm
-        assert min(gaps(plan["over_h_max"])) == H_MIN
+        for arm in ("unbounded", "bunched"):
+            assert min(gaps(plan[arm])) < H_MIN, arm
 
 
 def test_seeds_have_irregular_and_slack_schedules_of_their_own(plans) -> None:
     first, second = plans
-    for arm in ("irregular", "slack"):
+    for arm in ("irregular", "slack", "unbounded"):
         assert first[arm] != second[arm]
     assert first["fixed_h"] == second["fixed_h"]
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_any_irregular_schedule_keeps_the_corridor(seed: int) -> None:
-    drawn = gaps(irregular(seed, 16))
-    assert len(drawn) == 16
-    assert H_MIN <= min(drawn) <= max(drawn) <= H_MAX
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("least", "most"), [(H_MIN, H_MAX), (1, 16 * H_FIXED)])
+def test_any_drawn_schedule_keeps_its_bounds(seed: int, least: int, most: int) -> None:
+    found = gaps(drawn(seed, 16, least, most))
+    assert len(found) == 16
+    assert sum(found) == 16 * H_FIXED
+    assert least <= min(found) <= max(found) <= most
 
 
-@pytest.mark.parametrize("budget", [0, -8, 12])
-def test_a_budget_that_the_repeated_gaps_do_not_fill_is_refused(budget: int) -> None:
-    with pytest.raises(InputError, match="multiple of 8"):
+@pytest.mark.parametrize("budget", [0, -8, 10])
+def test_a_budget_that_whole_bursts_do_not_fill_is_refused(budget: int) -> None:
+    with pytest.raises(InputError, match="multiple of 4"):
         schedules(1, budget)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from bench.pupil import merge
 from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
@@ -17,6 +18,7 @@ from slackwater.events import Finished, Skipped
 from slackwater.settings import RunSettings
 from trainer.cards import Solo
 from trainer.diloco import DiLoCo
+from trainer.outer import OuterState
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +89,21 @@ def test_20_merges_are_torchfts_to_1e_6(in_group: InGroup, tokens: tuple[int, in
         torch.testing.assert_close(
             torch.stack(found), torch.tensor(GOLDEN["weights"]), atol=1e-6, rtol=0
         )
+
+
+def test_the_merge_of_the_quality_study_is_torchfts_to_1e_6() -> None:
+    learners = [golden_model() for _ in range(2)]
+    inner = [torch.optim.SGD(one.parameters(), lr=GOLDEN["inner_lr"]) for one in learners]
+    outers = [OuterState(*one.parameters()) for one in learners]
+    for merges, weights in enumerate(GOLDEN["weights"]):
+        for step in range(GOLDEN["sync_every"]):
+            done = merges * GOLDEN["sync_every"] + step
+            for rank, one in enumerate(learners):
+                set_gradients(one, gradient(37, done + 1, rank))
+                inner[rank].step()
+        merge(outers)
+        for outer in outers:
+            torch.testing.assert_close(outer.local, torch.tensor(weights), atol=1e-6, rtol=0)
 
 
 class Odd(nn.Module):

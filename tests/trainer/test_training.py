@@ -64,6 +64,17 @@ def test_shards_do_not_overlap_and_none_holds_the_held_out_end(size: int, learne
     assert len({len(shard.train) for shard in shards}) == 1
 
 
+def test_no_paragraph_of_the_reference_is_both_trained_on_and_held_out() -> None:
+    raw = read_text(None)
+    paragraphs = raw.split(b"\n\n")
+    assert len(paragraphs) == len(set(paragraphs))
+    shards = [Shard.cut(raw, rank, 2) for rank in range(2)]
+    held_out = bytes(shards[0].held_out.tolist()).split(b"\n\n")
+    trained = b"".join(bytes(shard.train.tolist()) for shard in shards).split(b"\n\n")
+    # The cuts themselves go through a paragraph.
+    assert not set(held_out[1:]) & set(trained)
+
+
 def test_windows_are_cut_at_their_starts() -> None:
     text = torch.arange(20, dtype=torch.uint8)
     assert windows(text, torch.tensor([0, 5]), 3).tolist() == [[0, 1, 2], [5, 6, 7]]
