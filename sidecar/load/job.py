@@ -1,4 +1,4 @@
-"""What a person asked `slackwater load` to send, checked as a whole before anything is connected."""
+"""What a person asked `slackwater load` to send, checked whole before anything is connected."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,0 +1,88 @@
+"""One request as a proxy sees it: when it came, began and ended, and how."""
+
+import itertools
+import time
+from typing import Literal
+
+from sidecar.load.anchor import Anchor
+from sidecar.load.stream import Reading, Usage
+from slackwater.events import Request
+
+Status = Literal["ok", "aborted", "error"]
+
+NS_PER_S = 1e9
+MOST_ID_CHARS = 200
+MOST_WHOLE_BYTES = 1 << 20
+"""An answer that is not streamed is read for its token counts up to this size."""
+
+_numbers = itertools.count()
+
+
+class Seen:
+    """Notes what passes; it keeps one line of a stream, and of a whole answer up to 1 MiB.
+
+    Attributes:
+        cut: how the answer was cut off; None when it was not.
+    """
+
+    def __init__(self, anchor: Anchor) -> None:
+        self._anchor = anchor
+        self._number = next(_numbers)
+        self.cut: Status | None = None
+        self._arrived_ns = time.monotonic_ns()
+        self._first_ns: int | None = None
+        self._reading = Reading()
+        self._whole: bytearray | None = None
+        self._streamed = False
+        self._readable = False
+        self._http_status: int | None = None
+
+    def answer(self, http_status: int, content_type: str, encoding: str) -> None:
+        """The answer's head has come."""
+        self._http_status = http_status
+        self._readable = encoding in {"", "identity"}
+        self._streamed = content_type == "text/event-stream"
+        if not self._streamed and content_type == "application/json":
+            self._whole = bytearray()
+
+    def chunk(self, data: bytes) -> None:
+        """A part of the answer's body has come."""
+        if not self._readable:
+            return
+        if self._streamed:
+            self._reading.feed(data)
+            if self._first_ns is None and self._reading.begun:
+                self._first_ns = time.monotonic_ns()
+        elif self._whole is not None:
+            self._whole += data
+            if len(self._whole) > MOST_WHOLE_BYTES:
+                self._whole = None
+
+    @property
+    def status(self) -> Status:
+        """How a request ended whose answer has passed, to its end or until it was cut."""
+        if self._whole:
+            self._reading.whole(bytes(self._whole))
+        if self.cut is not None:
+            return self.cut
+        if self._http_status is None or self._http_status >= 400 or self._reading.error is not None:
+            return "error"
+        return "aborted" if self._reading.finish_reason == "abort" else "ok"
+
+    def event(self, status: Status, run_id: str, sidecar: str) -> Request:
+        """The event of this request, which ends now."""
+        ended_ns, usage = time.monotonic_ns(), self._reading.usage or Usage()
+        well = status == "ok"
+        first_ns = self._first_ns if well else None
+        return Request(
+            run_id=run_id,
+            at_us=self._anchor.at(ended_ns),
+            sidecar=sidecar,
+            id=(self._reading.id or "")[:MOST_ID_CHARS] or f"tap-{self._number}",
+            arrival_us=self._anchor.at(self._arrived_ns),
+            status=status,
+            ttft_s=None if first_ns is None else (first_ns - self._arrived_ns) / NS_PER_S,
+            e2e_s=(ended_ns - self._arrived_ns) / NS_PER_S if well else None,
+            prompt_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+        )

@@ -1,0 +1,199 @@
+import asyncio
+import contextlib
+import logging
+import socket
+
+import aiohttp
+import pytest
+from openai_server import MODEL, OpenAIServer
+
+from sidecar.load import Anchor, Endpoint, Scheduled, run_open_loop
+from sidecar.tap import Tap, TapSettings
+from sidecar.tap.settings import Address, address, asks_for_tokens
+from slackwater.errors import InputError
+from slackwater.events import Load, Request
+
+LOG = logging.getLogger("tap")
+ASKED = {"model": MODEL, "prompt": "a", "max_tokens": 3, "stream": True}
+
+
+class Behind:
+    """A tap before a server, what it emitted, and a client session."""
+
+    def __init__(self, tap, url, session, events):
+        self.tap, self.url, self.session, self.events = tap, url, session, events
+
+    @property
+    def requests(self):
+        return [event for event in self.events if isinstance(event, Request)]
+
+    def ask(self, path="/v1/completions", **fields):
+        return self.session.post(self.url + path, json=ASKED | fields)
+
+
+@contextlib.asynccontextmanager
+async def tapped(server=None, upstream=None, saw=lambda event: None):
+    events = []
+
+    def emit(event):
+        events.append(event)
+        saw(event)
+
+    async with contextlib.AsyncExitStack() as stack:
+        if server is not None:
+            await stack.enter_async_context(server.serving())
+        settings = TapSettings(upstream=upstream or server.url, sidecar="s", run_id="r")
+        tap = Tap(settings, emit, Anchor.now(), LOG)
+        where = await stack.enter_async_context(tap.serving(Address("127.0.0.1", 0)))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        yield Behind(tap, f"http://{where.host}:{where.port}", session, events)
+
+
+def test_a_stream_passes_chunk_by_chunk_and_its_event_says_what_was_seen():
+    async def main():
+        server = OpenAIServer()
+        server.step = asyncio.Semaphore(0)
+        async with tapped(server) as behind, behind.ask() as response:
+            chunks = []
+            for _ in range(2):
+                # The server makes no further token until this one has come through.
+                server.step.release()
+                chunks.append(await response.content.readline())
+                await response.content.readline()
+            assert behind.requests == []
+            assert behind.tap.in_flight == 1
+            server.step.release()
+            rest = await response.read()
+        return chunks, rest, behind
+
+    chunks, rest, behind = asyncio.run(main())
+    assert all(chunk.startswith(b'data: {"id": "cmpl-1"') for chunk in chunks)
+    assert rest.endswith(b"data: [DONE]\n\n")
+    [event] = behind.requests
+    assert (event.status, event.id, event.sidecar, event.run_id) == ("ok", "cmpl-1", "s", "r")
+    assert (event.prompt_tokens, event.output_tokens) == (7, 3)
+    assert 0 < event.ttft_s <= event.e2e_s
+    assert event.at_us - event.arrival_us == pytest.approx(event.e2e_s * 1e6, abs=2)
+    assert behind.tap.in_flight == 0
+
+
+def test_what_the_server_does_not_count_is_unknown():
+    async def main():
+        server = OpenAIServer()
+        server.usage = False
+        async with tapped(server) as behind, behind.ask() as response:
+            await response.read()
+        return behind
+
+    [event] = asyncio.run(main()).requests
+    assert (event.status, event.prompt_tokens, event.output_tokens) == ("ok", None, None)
+
+
+def test_a_client_that_goes_leaves_the_upstream_too_and_is_aborted():
+    async def main():
+        server = OpenAIServer(fault="stall")
+        async with tapped(server) as behind:
+            async with behind.ask() as response:
+                await response.content.readline()
+                response.close()
+            await server.left.wait()
+        return behind
+
+    [event] = asyncio.run(main()).requests
+    assert (event.status, event.e2e_s, event.ttft_s) == ("aborted", None, None)
+
+
+def test_an_upstream_that_breaks_off_breaks_off_for_the_client():
+    async def main():
+        async with tapped(OpenAIServer(fault="cut")) as behind, behind.ask() as response:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.read()
+        return behind
+
+    [event] = asyncio.run(main()).requests
+    assert (event.status, event.e2e_s) == ("error", None)
+
+
+@pytest.mark.parametrize(("server", "http_status"), [(OpenAIServer(refuse=503), 503), (None, 502)])
+def test_refusals_pass_and_an_upstream_that_is_down_is_a_bad_gateway(server, http_status):
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        down = f"http://127.0.0.1:{held.getsockname()[1]}"
+
+    async def main():
+        async with tapped(server, None if server else down) as behind, behind.ask() as response:
+            said = (await response.json())["error"]["message"]
+        return response.status, said, behind
+
+    status, said, behind = asyncio.run(main())
+    [event] = behind.requests
+    assert status == http_status
+    assert said == "out of order" if server else down in said
+    assert (event.status, event.e2e_s) == ("error", None)
+
+
+def test_the_load_counts_what_is_in_flight_and_leaves_the_queue_unknown():
+    async def main():
+        server, loaded = OpenAIServer(), asyncio.Event()
+        server.gate = asyncio.Event()
+
+        def saw(event):
+            if isinstance(event, Load) and event.running == 2:
+                loaded.set()
+
+        async with tapped(server, saw=saw) as behind:
+            asking = [asyncio.create_task(read(behind)) for _ in range(2)]
+            await server.until_arrived(2)
+            await loaded.wait()
+            server.gate.set()
+            await asyncio.gather(*asking)
+        return behind.events
+
+    async def read(behind):
+        async with behind.ask() as response:
+            await response.read()
+
+    events = asyncio.run(main())
+    loads = [event for event in events if isinstance(event, Load)]
+    assert [load.seq for load in loads] == list(range(len(loads)))
+    assert {load.waiting for load in loads} == {None}
+    assert max(load.in_system for load in loads) == 2
+
+
+def test_other_requests_pass_without_an_event_and_the_load_client_works_through_it():
+    async def main():
+        outcomes = []
+        async with tapped(OpenAIServer()) as behind:
+            async with behind.session.get(behind.url + "/v1/models") as response:
+                models = await response.json()
+            through = Endpoint(url=behind.url, model=MODEL)
+            items = [Scheduled(f"r{i}", 0, 3, 2) for i in range(4)]
+            await run_open_loop(through, items, on_outcome=outcomes.append)
+        return models, outcomes, behind
+
+    models, outcomes, behind = asyncio.run(main())
+    assert models["data"] == [{"id": MODEL}]
+    assert [outcome.status for outcome in outcomes] == ["ok"] * 4
+    assert [event.status for event in behind.requests] == ["ok"] * 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "counts"),
+    [
+        ("POST", "/v1/completions", True),
+        ("POST", "/openai/v1/chat/completions", True),
+        ("POST", "/generate_stream", True),
+        ("GET", "/v1/completions", False),
+        ("POST", "/v1/embeddings", False),
+    ],
+)
+def test_posts_that_ask_for_tokens_are_reported(method, path, counts):
+    assert asks_for_tokens(method, path) is counts
+
+
+def test_addresses_that_cannot_be_are_refused():
+    assert address("127.0.0.1:8001") == ("127.0.0.1", 8001)
+    for text in ("8001", "host:", "host:99999", ":1"):
+        with pytest.raises(InputError, match="is not HOST:PORT"):
+            address(text)
+    with pytest.raises(InputError, match="is no URL"):
+        TapSettings(upstream="localhost:8000")
