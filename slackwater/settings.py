@@ -11,6 +11,7 @@ BOOTSTRAP_ENV = "KAFKA_BOOTSTRAP_SERVERS"
 PREFIX_ENV = "SLACKWATER_TOPIC_PREFIX"
 RUN_ID_ENV = "SLACKWATER_RUN_ID"
 GROUP_ENV = "SLACKWATER_GROUP"
+SIDECAR_ENV = "SLACKWATER_SIDECAR"
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

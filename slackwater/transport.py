@@ -97,9 +97,10 @@ class BatchProducer:
 
     Nothing runs in the background but kafka-python's sender thread: call `poll` at least every
     50 ms, it sends what has waited long enough. `acked` and `failed` count events, so a caller
-    can say what was lost; `on_ack` is called with (topic, events) for each message acknowledged,
-    in kafka-python's thread. A micro-batch over 512 KiB is split, so that it fits into the message
-    size that brokers take by default.
+    can say what was lost; `on_ack` is called with (topic, key, events) for each message
+    acknowledged, in kafka-python's thread, and `on_fail` for each one given up, there or in the
+    caller's. A micro-batch over 512 KiB is split, so that it fits into the message size that
+    brokers take by default.
     """
 
     def __init__(
@@ -111,7 +112,8 @@ class BatchProducer:
         batch_wait_s: float = BATCH_WAIT_S,
         bootstrap_timeout_ms: int = BOOTSTRAP_TIMEOUT_MS,
         monotonic: Callable[[], float] = time.monotonic,
-        on_ack: Callable[[Topic, int], None] | None = None,
+        on_ack: Callable[[Topic, str, int], None] | None = None,
+        on_fail: Callable[[Topic, str, int], None] | None = None,
         **kafka: Any,
     ) -> None:
         try:
@@ -132,6 +134,7 @@ class BatchProducer:
         self._batch_wait_s = batch_wait_s
         self._monotonic = monotonic
         self._acked_callback = on_ack
+        self._failed_callback = on_fail
         self._waiting: dict[tuple[Topic, str], list[msgspec.Struct]] = {}
         self._oldest: float | None = None
         self._counting = threading.Lock()
@@ -153,6 +156,15 @@ class BatchProducer:
         """Send the micro-batches that have waited for `batch_wait_s`."""
         if self._oldest is not None and self._monotonic() - self._oldest >= self._batch_wait_s:
             self.push()
+
+    def check_topic(self, topic: Topic) -> None:
+        """Return when the broker has the topic; raises `BrokerError` otherwise."""
+        name = topic.name(self._prefix)
+        try:
+            self._producer.partitions_for(name)
+        except KafkaError as error:
+            msg = f"topic {name} is not there; make the topics first: slackwater topics"
+            raise BrokerError(msg) from error
 
     def push(self) -> None:
         """Send every micro-batch now, without waiting for acknowledgement."""
@@ -190,20 +202,22 @@ class BatchProducer:
         try:
             future = self._producer.send(topic.name(self._prefix), key=key.encode(), value=value)
         except KafkaError as error:
-            self._on_error(count, error)
+            self._on_error(topic, key, count, error)
             return
-        future.add_callback(self._on_ack, topic, count)
-        future.add_errback(self._on_error, count)
+        future.add_callback(self._on_ack, topic, key, count)
+        future.add_errback(self._on_error, topic, key, count)
 
-    def _on_ack(self, topic: Topic, count: int, _metadata: object) -> None:
+    def _on_ack(self, topic: Topic, key: str, count: int, _metadata: object) -> None:
         with self._counting:
             self.acked += count
         if self._acked_callback is not None:
-            self._acked_callback(topic, count)
+            self._acked_callback(topic, key, count)
 
-    def _on_error(self, count: int, _error: object) -> None:
+    def _on_error(self, topic: Topic, key: str, count: int, _error: object) -> None:
         with self._counting:
             self.failed += count
+        if self._failed_callback is not None:
+            self._failed_callback(topic, key, count)
 
 
 def reader(

@@ -1,30 +1,24 @@
-"""The thread between a learner and Kafka: it alone waits for the broker, whatever that does.
-
-Broker away at the start, in the middle or for good: the thread tries again until it is told to
-stop, and says once that it lost the broker and once that it found it.
-"""
+"""The thread between a learner and Kafka: it alone waits for the broker, whatever that does."""
 
 import contextlib
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaConsumer
-from kafka.errors import KafkaError
 
 from slackwater.attach.outbox import Outbox, Outgoing
 from slackwater.codec import Codec
 from slackwater.errors import BrokerError
 from slackwater.events import LearnersEvent, MergesEvent
+from slackwater.sessions import Sessions
 from slackwater.settings import RunSettings
 from slackwater.topics import COMMANDS, LEARNERS, MERGES, Topic
 from slackwater.transport import BatchProducer, reader
 
 TICK_S = 0.02
-RETRY_S = 0.5
 CONNECT_TIMEOUT_MS = 1_000
 FLUSH_TIMEOUT_S = 0.8
 MOST_IN_FLIGHT = 2_048
@@ -35,7 +29,7 @@ LOOK_BACK_S = 15.0
 Hear = Callable[[Topic, Any], None]
 
 
-class Link(threading.Thread):
+class Link(Sessions):
     """Sends what is in the outbox, hands on what the commands and merges topics say.
 
     Args:
@@ -47,7 +41,6 @@ class Link(threading.Thread):
         log: where the broker's comings and goings are said.
 
     Attributes:
-        connected: True while the broker answers.
         unreadable: lines on the topics read that are no events.
     """
 
@@ -60,20 +53,16 @@ class Link(threading.Thread):
         heartbeat_s: float,
         log: logging.Logger,
     ) -> None:
-        super().__init__(name="slackwater-link", daemon=True)
+        super().__init__("slackwater-link", settings.bootstrap, log, "training goes on")
         self._settings = settings
         self._outbox = outbox
         self._hear = hear
         self._beat = beat
         self._heartbeat_s = heartbeat_s
-        self._log = log
-        self._stopping = threading.Event()
-        self._told: bool | None = None
         self._away_since: float | None = None
         self._codecs = {t.name(settings.prefix): Codec(t) for t in (COMMANDS, MERGES)}
         self._flight = _Flight()
         self._acked_before = 0
-        self.connected = False
         self.unreadable = 0
 
     @property
@@ -81,25 +70,8 @@ class Link(threading.Thread):
         """How many events the broker has acknowledged."""
         return self._acked_before + self._flight.acked
 
-    def stop(self, timeout_s: float) -> None:
-        """Send what is left, close, and end the thread; gives up after `timeout_s`."""
-        self._stopping.set()
-        self.join(timeout_s)
-
-    def run(self) -> None:
-        """One session with the broker after another, until `stop`."""
-        while not self._stopping.is_set():
-            try:
-                self._session()
-            except (BrokerError, KafkaError, OSError) as error:
-                self._say_connected(False, str(error))
-            except Exception:
-                # Whatever goes wrong here must not end reporting for the rest of the run.
-                self._log.exception("the link to Kafka failed; it starts again")
-                self._say_connected(False, "see above")
-            self._stopping.wait(RETRY_S)
-
-    def _session(self) -> None:
+    def session(self) -> None:
+        """Send and read until `stop`, or until the broker does not answer."""
         where, prefix = self._settings.bootstrap, self._settings.prefix
         self._acked_before, flight = self.acked, _Flight()
         self._flight = flight
@@ -117,7 +89,7 @@ class Link(threading.Thread):
             )
             stack.callback(consumer.close)
             self._resume(consumer)
-            self._say_connected(True)
+            self.say_connected(True)
             try:
                 self._serve(producer, flight, consumer)
             finally:
@@ -176,17 +148,6 @@ class Link(threading.Thread):
                 for event in decoded.events:
                     self._hear(topic, event)
 
-    def _say_connected(self, connected: bool, why: str = "") -> None:
-        self.connected = connected
-        if connected is self._told:
-            return
-        self._told = connected
-        where = self._settings.bootstrap
-        if connected:
-            self._log.info("reports to %s", where)
-        else:
-            self._log.warning("broker %s is away (%s); training goes on without it", where, why)
-
 
 class _Flight:
     """What was handed to a producer and is not acknowledged yet, in the order of each topic."""
@@ -205,7 +166,7 @@ class _Flight:
             self._moved = time.monotonic()
         self._unacked[topic].append(event)
 
-    def on_ack(self, topic: Topic, count: int) -> None:
+    def on_ack(self, topic: Topic, _key: str, count: int) -> None:
         """The oldest `count` events of a topic have arrived; called in the producer's thread."""
         for _ in range(count):
             self._unacked[topic].popleft()
