@@ -88,11 +88,19 @@ class Group(Protocol):
     def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
         """Say where this learner stands; from then on it counts as one that merges."""
 
-    def called(self) -> bool:
-        """True while others wait for whoever is there, such as at the H_max of one of them."""
+    def called(self, own_s: float) -> bool:
+        """True while others wait for whoever is there, such as at the H_max of one of them.
+
+        Not when this learner's own H_max comes in `own_s` seconds (0 or less: it was there), so
+        soon that they can wait for it.
+        """
 
     def standing(self) -> Member | None:
-        """Where the one of the others stands that has come furthest, None without others."""
+        """Where the one of the others stands that has come furthest.
+
+        None without others, and when this learner began with them and has the same shared weights:
+        then it is not late, and its own count of steps holds.
+        """
 
     def newer(self) -> SharedState | None:
         """The shared state of the group where this learner has another one, else None."""
@@ -131,7 +139,7 @@ class Solo:
     def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
         """Nobody listens."""
 
-    def called(self) -> bool:
+    def called(self, own_s: float) -> bool:  # noqa: ARG002 - there is nobody to wait
         """Nobody calls."""
         return False
 

@@ -65,6 +65,12 @@ class Exchange:
             self.rest[span] = rest
         self._next = None
 
+    def forget(self) -> None:
+        """This learner has taken other weights: what it left unsaid was about its own."""
+        if self.rest is not None:
+            self.rest.zero_()
+        self._next = None
+
     def state_dict(self) -> dict[str, torch.Tensor]:
         """This learner's own `rest`, when it has one."""
         return {} if self.rest is None else {"rest": self.rest}

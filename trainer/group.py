@@ -24,6 +24,8 @@ from trainer.wire import Wire, WireError, connect
 # Beats are several a second: who misses that many is not just busy.
 SHARE_SILENT = 0.4
 FETCH_AGAIN_S = 1.0
+# Of the time that a merge may take half is for the others to come.
+CALL_PATIENCE = 0.4
 
 log = logging.getLogger("trainer.group")
 
@@ -133,18 +135,23 @@ class GlooGroup:
             step=step, last_merge_step=last_merge_step, epoch=epoch, digest=digest, training=True
         )
 
-    def called(self) -> bool:
-        """True while the others wait for whoever is there, such as at the H_max of one of them."""
+    def called(self, own_s: float) -> bool:
+        """See `Group`."""
         try:
-            return self._rounds.called()
+            if not self._rounds.called():
+                return False
         except ShelfError:
             return False
+        return not 0 < own_s < CALL_PATIENCE * self._timeout_s
 
     def standing(self) -> Member | None:
         """See `Group`."""
-        alive = self.pulse.alive().values()
-        others = [member for member in alive if member.name != self.pulse.own.name]
-        return max(others, key=lambda member: (member.epoch, member.step), default=None)
+        own = self.pulse.own
+        others = [member for member in self.pulse.alive().values() if member.name != own.name]
+        first = max(others, key=lambda member: (member.epoch, member.step), default=None)
+        if first is None or own.nonce not in first.met:
+            return first
+        return None if (first.epoch, first.digest) == (own.epoch, own.digest) else first
 
     def newer(self) -> SharedState | None:
         """The shared state that the group has and this learner has not, None when there is none.

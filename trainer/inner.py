@@ -46,33 +46,23 @@ class RowwiseAdagrad(torch.optim.Optimizer):
 
 
 class InnerOptimizer:
-    """Both optimisers as one."""
+    """Both optimisers as one.
+
+    Attributes:
+        parts: the two, in the order of their steps.
+    """
 
     def __init__(self, model: CharModel) -> None:
         dense = [p for p in model.parameters() if p is not model.trigram.weight]
-        self._model, self._dense = model, dense
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all moments, as after a step that left them without a finite value."""
-        self._parts: list[torch.optim.Optimizer] = [
-            torch.optim.AdamW(self._dense, lr=ADAMW_LR, weight_decay=0.01),
-            RowwiseAdagrad([self._model.trigram.weight], lr=ROWWISE_LR),
+        self.parts: list[torch.optim.Optimizer] = [
+            torch.optim.AdamW(dense, lr=ADAMW_LR, weight_decay=0.01),
+            RowwiseAdagrad([model.trigram.weight], lr=ROWWISE_LR),
         ]
 
     def step(self, loss: torch.Tensor) -> None:
         """Gradients of `loss`, and one update of all parameters they reach."""
-        for part in self._parts:
+        for part in self.parts:
             part.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        for part in self._parts:
+        for part in self.parts:
             part.step()
-
-    def state(self) -> list[dict[str, Any]]:
-        """What a checkpoint needs to go on from here."""
-        return [part.state_dict() for part in self._parts]
-
-    def load_state(self, state: list[dict[str, Any]]) -> None:
-        """Go on from there."""
-        for part, its in zip(self._parts, state, strict=True):
-            part.load_state_dict(its)

@@ -130,10 +130,11 @@ def _meet(
             return
         _check_same_start(group.pulse.own, others)
         absent = [name for name in names if name not in {one.name for one in here}]
-        if not absent and here:
-            return
-        if time.monotonic() > deadline and len(here) >= quorum:
-            log.warning("%s did not come in time; the others begin", ", ".join(absent))
+        late = time.monotonic() > deadline and len(here) >= quorum
+        if here and (not absent or late):
+            if absent:
+                log.warning("%s did not come in time; the others begin", ", ".join(absent))
+            group.pulse.tell(met=tuple(one.nonce for one in here))
             return
         what = f"{', '.join(absent)} did not come"
         if not here:

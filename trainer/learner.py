@@ -3,24 +3,23 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from slackwater.attach import Attachment, MergeOrder
+from slackwater.attach import Attachment
 from slackwater.clock import RunClock
-from trainer.cards import Group
-from trainer.merge import MergeCounts, Merger
+from trainer.diloco import DiLoCo
+from trainer.merge import MergeCounts
+from trainer.peers import Peers
 from trainer.pressure import StallShare
 from trainer.settings import LearnerSettings
-from trainer.shared import Shared
 from trainer.training import Training
 
 LOSSES_KEPT = 50
 NAP_S = 0.1
-# A share of the time that a merge may take, of which half is for the others to come.
-CALL_PATIENCE = 0.4
 
 log = logging.getLogger("trainer")
 
@@ -60,18 +59,49 @@ class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):
     attach_errors: int
 
 
+class Losses:
+    """The last ones, which a checkpoint keeps."""
+
+    def __init__(self) -> None:
+        self._kept: deque[float] = deque(maxlen=LOSSES_KEPT)
+
+    def add(self, loss: float) -> None:
+        """That of one more step."""
+        self._kept.append(loss)
+
+    @property
+    def last(self) -> float:
+        """The one added last."""
+        return self._kept[-1]
+
+    @property
+    def mean(self) -> float | None:
+        """None before the first."""
+        return sum(self._kept) / len(self._kept) if self._kept else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of them."""
+        return {"kept": list(self._kept)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._kept = deque(state["kept"], maxlen=LOSSES_KEPT)
+
+
 class Learner:
-    """Runs `Training` under an `Attachment` and a group until told to end.
+    """Runs `Training` inside a `DiLoCo`, at a pace, until told to end.
 
     Args:
         settings: pace and limits.
         training: what is trained.
-        attachment: entered already.
-        group: joined already.
+        attachment: to be entered before `run`, after `diloco`.
+        group: whom to merge with.
         checkpoint: path of the checkpoint.
         clock: event time.
-        shared: what this learner has in common with its group.
         stopping: true once this process should end.
+
+    Attributes:
+        diloco: carries out the merges; to be entered before `run`.
     """
 
     def __init__(
@@ -79,117 +109,73 @@ class Learner:
         settings: LearnerSettings,
         training: Training,
         attachment: Attachment,
-        group: Group,
+        group: Peers,
         *,
         checkpoint: Path,
         clock: RunClock,
-        shared: Shared,
         stopping: Callable[[], bool],
     ) -> None:
         self._settings = settings
         self._training = training
         self._attachment = attachment
-        self._group = group
         self._speed = clock.speed
         self._stopping = stopping
+        self._path = checkpoint
         self._checkpoint = StallShare("io")
         self._memory = StallShare("memory")
-        self._losses: deque[float] = deque(maxlen=LOSSES_KEPT)
-        self.steps = 0
-        self.caught_up = 0
-        self._step_s = 0.0
-        self._shared = shared
-        self.merger = Merger(
+        self._losses = Losses()
+        self._began_s = 0.0
+        self.diloco = DiLoCo(
+            training.model,
+            training.inner.parts,
             attachment,
             group,
-            training.outer,
-            heal=training.inner.reset,
-            save=lambda order: training.save(checkpoint, order),
+            checkpoint=checkpoint,
+            checkpoint_every_steps=settings.checkpoint_every_steps,
+            stateful={"data": training, "losses": self._losses},
+            measure=self._measure,
             speed=clock.speed,
-            shared=shared,
         )
-
-    def stand(self, step: int, epoch: int) -> None:
-        """Go on from the merge at `step`, the last of `epoch` merges; call before `run`."""
-        self.steps = step
-        self._attachment.joined(step, step, epoch)
-        log.info("%s goes on from step %d, after %d merges", self._settings.learner, step, epoch)
 
     def run(self) -> None:
-        """Step until a limit or the wish to end; the step under way is finished first."""
+        """Step until a limit or the wish to end; the step under way is finished first.
+
+        With checkpoints between merges a last one is written at the end.
+        """
         limit_s = self._settings.duration_s
         end = float("inf") if limit_s is None else time.monotonic() + limit_s
-        most = self._settings.max_steps
-        self._join_late()
-        while not self._stopping() and time.monotonic() < end:
-            if most is not None and self.steps >= most:
-                return
-            self._catch_up()
-            order = self._step() or self._answer_call()
-            if order is not None and self.merger.run(order):
+        while not self._stopping() and time.monotonic() < end and self._more():
+            before = self._merges()
+            self._step()
+            if self._merges() > before:
                 log.info("held-out loss %.4f", self._training.held_out_loss())
-            self._tell()
+        if self._settings.checkpoint_every_steps is not None and self.diloco.steps:
+            self.diloco.save(self._path)
 
-    def _join_late(self) -> None:
-        """Steps count from where the group is, as commands name them."""
-        other = self._group.standing()
-        if other is not None:
-            self._stand(other.step, other.step - other.last_merge_step)
+    def _more(self) -> bool:
+        most = self._settings.max_steps
+        return most is None or self.diloco.steps < most
 
-    def _stand(self, step: int, gap_steps: int) -> None:
-        self.steps = step
-        self._shared.last_merge_step = max(0, step - gap_steps)
-        self._attachment.joined(step, self._shared.last_merge_step, self._shared.epoch)
-        self._tell()
+    def _merges(self) -> int:
+        return self.diloco.counts.commanded + self.diloco.counts.forced
 
-    def _tell(self) -> None:
-        shared = self._shared
-        shared.step = self.steps
-        self._group.tell(self.steps, shared.last_merge_step, shared.epoch, shared.digest)
+    def _step(self) -> None:
+        """One inner step; its report, and what is ordered then, are inside the optimiser's."""
+        self._began_s = time.monotonic()
+        loss = self._training.loss()
+        self._losses.add(float(loss.detach()))
+        self._training.inner.step(loss)
 
-    def _catch_up(self) -> None:
-        """Take the group's shared state where it has gone on without this learner.
-
-        What this learner has learned since, from other shared weights, is given up.
-        """
-        state = self._group.newer()
-        if state is None:
-            return
-        gap = state.step - state.last_merge_step
-        self._shared.take(state)
-        self.merger.forget()
-        self._stand(self.steps, gap)
-        self.caught_up += 1
-        what = "%s takes the group's weights after %d merges and goes on from step %d"
-        log.info(what, self._settings.learner, state.epoch, self.steps)
-
-    def _answer_call(self) -> MergeOrder | None:
-        """Come to a merge that another learner has opened for whoever is there.
-
-        Not when this learner's own H_max is so near that the other one can wait for it.
-        """
-        if not self._group.called():
-            return None
-        left = self._shared.last_merge_step + self._settings.max_gap_steps - self.steps
-        if 0 < left * self._step_s < CALL_PATIENCE * self._settings.peer_timeout_s:
-            return None
-        return self._attachment.called(self.steps)
-
-    def _step(self) -> MergeOrder | None:
-        start = time.monotonic()
-        loss = self._training.step()
-        self._losses.append(loss)
-        self._rest_until(start + self._settings.step_s)
-        self.steps += 1
-        self._step_s = time.monotonic() - start
-        return self._attachment.on_step(
-            self.steps,
-            loss,
-            self._training.tokens_per_step,
-            step_time_s=self._step_s * self._speed,
-            checkpoint_pressure=self._checkpoint.read(),
-            memory_pressure=self._memory.read(),
-        )
+    def _measure(self) -> dict[str, Any]:
+        """What is reported of a step, once it has taken as long as it should."""
+        self._rest_until(self._began_s + self._settings.step_s)
+        return {
+            "loss": self._losses.last,
+            "tokens": self._training.tokens_per_step,
+            "step_time_s": (time.monotonic() - self._began_s) * self._speed,
+            "checkpoint_pressure": self._checkpoint.read(),
+            "memory_pressure": self._memory.read(),
+        }
 
     def _rest_until(self, end: float) -> None:
         # In short naps: a signal does not end a sleep.
@@ -199,19 +185,19 @@ class Learner:
     def summary(self) -> LearnerSummary:
         """What was done so far; its counts of events are complete once the attachment is closed."""
         attach = self._attachment.summary()
-        training = self._training
+        diloco, training = self.diloco, self._training
         return LearnerSummary(
             learner=self._settings.learner,
-            steps=self.steps,
-            merges=self.merger.counts,
+            steps=diloco.steps,
+            merges=diloco.counts,
             accepted=attach.accepted,
-            caught_up=self.caught_up,
+            caught_up=diloco.caught_up,
             skipped=attach.skipped,
             ignored=attach.ignored,
-            loss=sum(self._losses) / len(self._losses) if self._losses else None,
-            held_out_loss=training.held_out_loss() if self.steps else None,
-            parameters=training.outer.parameters,
-            digest=training.outer.digest(),
+            loss=self._losses.mean,
+            held_out_loss=training.held_out_loss() if diloco.steps else None,
+            parameters=diloco.outer.parameters,
+            digest=diloco.outer.digest(),
             broker_connected=attach.connected,
             acked=attach.acked,
             dropped_events=attach.dropped,

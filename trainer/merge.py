@@ -71,6 +71,8 @@ class Merger:
 
     Attributes:
         group: as given; another one may be joined between merges.
+        outer, exchange: as given.
+        levels: a merge leaves the local weights equal to the global ones, all of them.
     """
 
     def __init__(  # noqa: PLR0913
@@ -88,11 +90,12 @@ class Merger:
     ) -> None:
         self._attachment = attachment
         self.group = group
-        self._outer = outer
+        self.outer = outer
         self._heal = heal
         self._save = save
-        self._exchange = exchange or Exchange("none", outer.weights)
+        self.exchange = exchange or Exchange("none", outer.weights)
         self._keep = keep
+        self.levels = len(outer.spans) == 1 and not keep
         self._speed = speed
         self._shared = shared or Shared(outer)
         self._current: _UnderWay | None = None
@@ -111,7 +114,8 @@ class Merger:
 
     def forget(self) -> None:
         """This learner has taken other weights: what it trained on before counts for nothing."""
-        self.tokens = [0] * len(self._outer.spans)
+        self.tokens = [0] * len(self.outer.spans)
+        self.exchange.forget()
 
     def run(self, order: MergeOrder) -> bool:
         """Merge; False when the group refused, with the reason reported.
@@ -167,8 +171,8 @@ class Merger:
         return True
 
     def _agree_to_begin(self, order: MergeOrder) -> _UnderWay:
-        fragment = order.epoch % len(self._outer.spans)
-        delta = self._outer.pseudo_gradient(fragment)
+        fragment = order.epoch % len(self.outer.spans)
+        delta = self.outer.pseudo_gradient(fragment)
         finite = is_finite(delta)
         tokens = self.tokens[fragment]
         mine = self._card(order, BEGIN, fragment, finite=finite, tokens=tokens)
@@ -179,7 +183,7 @@ class Merger:
         if refused == len(cards):
             # Weights that are not finite never become so again by training: go back to the last
             # that the group shared, or every later merge would be refused as well.
-            self._outer.restore()
+            self.outer.restore()
             self._heal()
             msg = "not_finite: no learner has a finite pseudo-gradient"
             raise MergeRefusedError(msg)
@@ -198,9 +202,9 @@ class Merger:
 
     def _send(self, current: _UnderWay) -> None:
         start = time.monotonic()
-        current.bytes_exchanged = self._exchange.mean(
+        current.bytes_exchanged = self.exchange.mean(
             current.delta,
-            self._outer.spans[current.fragment],
+            self.outer.spans[current.fragment],
             current.shares,
             current.own,
             self.group,
@@ -210,15 +214,15 @@ class Merger:
     def _apply(self, current: _UnderWay) -> None:
         keep = self._keep if current.finite else 0.0
         with self._shared.lock:
-            self._outer.apply(current.delta, current.fragment, keep=keep)
+            self.outer.apply(current.delta, current.fragment, keep=keep)
             order = current.order
-            self._shared.merged(order.step, order.epoch + 1, self._outer.digest())
-        self._exchange.commit()
+            self._shared.merged(order.step, order.epoch + 1, self.outer.digest())
+        self.exchange.commit()
         self._current = None
         self.tokens[current.fragment] -= current.tokens
         if not current.finite:
             # The other fragments of these weights are no better.
-            self._outer.restore()
+            self.outer.restore()
             self._heal()
             self.counts.contributions_refused += 1
 
@@ -229,8 +233,8 @@ class Merger:
             what = "%s: %d contributions are not finite; left out"
             log.warning(what, current.order.merge_id, current.refused)
             notes.append(f"{current.refused} contributions not finite, left out")
-        if len(self._outer.spans) > 1:
-            notes.append(f"fragment {current.fragment + 1} of {len(self._outer.spans)}")
+        if len(self.outer.spans) > 1:
+            notes.append(f"fragment {current.fragment + 1} of {len(self.outer.spans)}")
         if current.behind is not None:
             notes.append(f"exchanged behind inner steps, waited {current.waited_s:.3f} s for it")
         return "; ".join(notes) or None
@@ -241,7 +245,7 @@ class Merger:
         self._attachment.skipped(order, str(refusal))
 
     def _report(self, current: _UnderWay, note: str | None) -> None:
-        order, digest = current.order, self._outer.digest()
+        order, digest = current.order, self.outer.digest()
         save_start = time.monotonic()
         failure: CheckpointError | None = None
         size: int | None = None
@@ -259,7 +263,7 @@ class Merger:
             exchange_s=current.exchange_s * self._speed,
             checkpoint_s=None if size is None else (end - save_start) * self._speed,
             checkpoint_bytes=size,
-            parameters=self._outer.parameters,
+            parameters=self.outer.parameters,
             digest=digest,
             note=note,
         )
@@ -286,10 +290,10 @@ class Merger:
             epoch=order.epoch,
             phase=phase,
             finite=finite,
-            kind=f"{self._exchange.compression} {fragment + 1}/{len(self._outer.spans)}",
+            kind=f"{self.exchange.compression} {fragment + 1}/{len(self.outer.spans)}",
             tokens=tokens,
             forced=order.forced,
-            digest=self._outer.digest(),
+            digest=self.outer.digest(),
         )
 
     def _cancelled(self, order: MergeOrder) -> Callable[[], str | None]:

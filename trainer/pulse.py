@@ -47,6 +47,7 @@ class Pulse(threading.Thread):
         self._link: Link | None = None
         self._stopping = threading.Event()
         self._called: int | None = None
+        self._ahead: Member | None = None
         self._why_away = "not connected yet"
         self.failure: SlackwaterError | None = None
 
@@ -112,9 +113,15 @@ class Pulse(threading.Thread):
             return self._roster.superseded()
 
     def ahead(self) -> Member | None:
-        """A member with the shared weights that this learner should have, None if it has them."""
+        """A member with the shared weights that this learner should have, None if it has them.
+
+        Cheap enough for every step: unless the last look found one there is nothing to compare.
+        """
+        if self._ahead is None:
+            return None
         with self._lock:
-            return self._roster.ahead(time.monotonic())
+            self._ahead = self._roster.ahead(time.monotonic())
+            return self._ahead
 
     @property
     def called(self) -> int | None:
@@ -164,6 +171,7 @@ class Pulse(threading.Thread):
                 if text is not None:
                     self._roster.see(slot, msgspec.json.decode(text, type=Member), now_s)
             self._called = None if called is None else int(called)
+            self._ahead = self._roster.ahead(now_s)
 
     def _say_away(self, why: str) -> None:
         if self._why_away != why:

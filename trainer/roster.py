@@ -18,6 +18,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         epoch: merges that its shared weights have been through.
         digest: of its shared weights.
         training: true once it takes steps.
+        met: nonces of those whom it began with; who is not among them came later.
         left: true when it has gone for good.
     """
 
@@ -31,6 +32,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     digest: str = ""
     training: bool = False
+    met: tuple[str, ...] = ()
     left: bool = False
 
 
@@ -47,23 +49,26 @@ class Roster:
         self._silent_s = silent_s
         # slot -> (its last word, our monotonic time when that was new)
         self._known: dict[int, tuple[Member, float]] = {}
+        self._newest: dict[str, int] = {}
 
     def forget(self) -> None:
         """Start anew, as in a store that knows nobody."""
         self._known.clear()
+        self._newest.clear()
 
     def see(self, slot: int, member: Member, now_s: float) -> None:
         """Note what stands in a slot."""
         known = self._known.get(slot)
         if known is None or known[0] != member:
             self._known[slot] = (member, now_s)
+            self._newest[member.name] = max(slot, self._newest.get(member.name, slot))
 
     def closed(self, slot: int) -> bool:
         """True for a slot that nobody will speak in again: not worth a look."""
         if slot not in self._known:
             return False
         member = self._known[slot][0]
-        return member.left or self._newest_slot(member.name) != slot
+        return member.left or self._newest[member.name] != slot
 
     def alive(self, now_s: float) -> dict[int, Member]:
         """Those who train and were heard of lately, this process included, by slot."""
@@ -86,7 +91,7 @@ class Roster:
 
     def why_gone(self, name: str, now_s: float) -> str | None:
         """Why a learner cannot be counted on, None when it can."""
-        slot = self._newest_slot(name)
+        slot = self._newest.get(name)
         if slot is None:
             return f"absent: {name} has not come"
         member, heard_s = self._known[slot]
@@ -98,7 +103,7 @@ class Roster:
 
     def superseded(self) -> bool:
         """True when another process goes by this one's name."""
-        slot = self._newest_slot(self.own.name)
+        slot = self._newest.get(self.own.name)
         return slot is not None and self._known[slot][0].nonce != self.own.nonce
 
     def ahead(self, now_s: float) -> Member | None:
@@ -106,14 +111,12 @@ class Roster:
 
         Those of most merges count; among several such, those that most members have.
         """
-        alive = [m for m in self.alive(now_s).values() if m.name != self.own.name]
+        own = self.own.name
+        alive = [m for m in self.alive(now_s).values() if m.name != own and m.digest]
         best = pick_shared([*alive, self.own])
         if best is None or best == (self.own.epoch, self.own.digest):
             return None
         return next(m for m in alive if (m.epoch, m.digest) == best)
-
-    def _newest_slot(self, name: str) -> int | None:
-        return max((s for s, (m, _) in self._known.items() if m.name == name), default=None)
 
 
 def pick_shared(members: list[Member]) -> tuple[int, str] | None:

@@ -12,11 +12,10 @@ from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
 from slackwater.settings import RunSettings
-from trainer.cards import Group, Solo
-from trainer.join import Place, StoppedError, join
+from trainer.join import Place, StoppedError
 from trainer.learner import Learner, LearnerSummary
+from trainer.peers import Peers
 from trainer.settings import LearnerSettings
-from trainer.shared import Shared
 from trainer.text import Shard, read_text
 from trainer.training import Training
 
@@ -48,13 +47,15 @@ def run_learner(
     with contextlib.ExitStack() as stack:
         folder = _checkpoint_folder(settings.checkpoint_dir, stack)
         path = folder / f"{settings.learner}.safetensors"
-        # Before the others compare their first weights with these.
-        stood = training.load(path) if settings.resume and path.exists() else None
-        shared = Shared(training.outer)
-        if stood is not None:
-            shared.stand(*stood)
-        group = _join(settings, place, run, shared, stopping)
-        stack.callback(group.leave)
+        peers = Peers(
+            settings.participants,
+            place,
+            quorum=settings.needed,
+            room=f"{run.run_id}/{run.group}",
+            timeout_s=settings.peer_timeout_s,
+            join_timeout_s=settings.join_timeout_s,
+            stopping=stopping,
+        )
         attachment = Attachment(
             run,
             settings.learner,
@@ -64,48 +65,21 @@ def run_learner(
             quorum=settings.needed,
         )
         learner = Learner(
-            settings,
-            training,
-            attachment,
-            group,
-            checkpoint=path,
-            clock=clock,
-            shared=shared,
-            stopping=stopping,
+            settings, training, attachment, peers, checkpoint=path, clock=clock, stopping=stopping
         )
+        if settings.resume and path.exists():
+            # Before the others compare their first weights with these.
+            learner.diloco.load(path)
+        try:
+            stack.enter_context(learner.diloco)
+        except StoppedError as stopped:
+            log.info("%s ends before its first step: %s", settings.learner, stopped)
+            return learner.summary()
         with attachment:
-            if stood is not None:
-                learner.stand(*stood)
             if not stopping():
                 ready()
             learner.run()
         return learner.summary()
-
-
-def _join(
-    settings: LearnerSettings,
-    place: Place,
-    run: RunSettings,
-    shared: Shared,
-    stopping: Callable[[], bool],
-) -> Group:
-    if place.world_size == 1:
-        return Solo()
-    try:
-        return join(
-            place,
-            settings.learner,
-            settings.participants,
-            shared,
-            room=f"{run.run_id}/{run.group}",
-            quorum=settings.needed,
-            timeout_s=settings.peer_timeout_s,
-            join_timeout_s=settings.join_timeout_s,
-            stopping=stopping,
-        )
-    except StoppedError as stopped:
-        log.info("%s ends before its first step: %s", settings.learner, stopped)
-        return Solo()
 
 
 def _checkpoint_folder(given: Path | None, stack: contextlib.ExitStack) -> Path:

@@ -22,6 +22,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         max_steps: ends after so many steps; None for no limit.
         duration_s: ends after so long; None for no limit.
         checkpoint_dir: where the checkpoint is kept; None for a folder that goes with the process.
+        checkpoint_every_steps: the checkpoint is written after so many inner steps without one, and
+            at the end; None for merges alone.
         resume: go on from the checkpoint in `checkpoint_dir`; from the start when there is none.
         text: file to train on; None for Python's language reference.
         seed: of the first weights, and with the rank of the order of the data.
@@ -39,6 +41,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     max_steps: int | None = None
     duration_s: float | None = None
     checkpoint_dir: Path | None = None
+    checkpoint_every_steps: int | None = None
     resume: bool = False
     text: Path | None = None
     seed: int = 0
@@ -63,6 +66,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "--join-timeout": self.join_timeout_s,
             "--max-steps": self.max_steps,
             "--duration": self.duration_s,
+            "--checkpoint-every-steps": self.checkpoint_every_steps,
         }
         for option, value in above_zero.items():
             if value is not None and not value > 0:
@@ -77,9 +81,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if not self.step_s >= 0:
             msg = f"--step-s is {self.step_s:g}; it must be 0 or more seconds"
             raise InputError(msg)
-
         if self.resume and self.checkpoint_dir is None:
             msg = "--resume needs the --checkpoint-dir that holds the checkpoint"
+            raise InputError(msg)
+        if self.checkpoint_every_steps is not None and self.checkpoint_dir is None:
+            msg = "--checkpoint-every-steps needs a --checkpoint-dir that outlives the process"
             raise InputError(msg)
 
     def check_place(self, rank: int, world_size: int) -> None:

@@ -29,10 +29,11 @@ class Shared:
         """A merge is done; call with `lock` held."""
         self.last_merge_step, self.epoch, self.digest = step, epoch, digest
 
-    def stand(self, step: int, epoch: int) -> None:
-        """Go on from the merge at `step`, the last of `epoch` merges."""
-        self.step = self.last_merge_step = step
-        self.epoch = epoch
+    def stand(self, step: int, last_merge_step: int, epoch: int) -> None:
+        """Go on from there, with the weights that `outer` has now."""
+        with self.lock:
+            self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
+            self.digest = self._outer.digest()
 
     def read(self) -> SharedState:
         """A copy."""

@@ -9,18 +9,16 @@ from slackwater.errors import InputError
 
 HELD_OUT_SHARE = 0.05
 MIN_BYTES = 20_000
+# A learner's part of it, and the held-out end, hold some sequences each.
+MIN_SHARE_BYTES = 1_000
 
 
 def read_text(path: Path | None) -> bytes:
     """The bytes of a file, or the language reference that Python carries for its help().
 
-    Raises `InputError` when the file cannot be read or is too short to be cut into shards.
+    Raises `InputError` when the file cannot be read, is no text or is too short.
     """
-    raw = _python_reference() if path is None else _read(path)
-    if len(raw) < MIN_BYTES:
-        msg = f"{path} has {len(raw)} bytes; give a text of at least {MIN_BYTES}"
-        raise InputError(msg)
-    return raw
+    return _python_reference() if path is None else _read(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +35,19 @@ class Shard:
 
     @classmethod
     def cut(cls, raw: bytes, rank: int, world_size: int) -> "Shard":
-        """The part of learner `rank` of `world_size`: contiguous, equal, apart from the others'."""
+        """The part of learner `rank` of `world_size`: contiguous, equal, apart from the others'.
+
+        Raises `InputError` when the parts would be too short.
+        """
         everything = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
         train_bytes = int(len(raw) * (1 - HELD_OUT_SHARE))
         share = train_bytes // world_size
+        if share < MIN_SHARE_BYTES:
+            msg = (
+                f"the text has {len(raw)} bytes, too few for {world_size} learners: each needs "
+                f"{MIN_SHARE_BYTES} of its own; give a longer file to --text"
+            )
+            raise InputError(msg)
         return cls(everything[rank * share : (rank + 1) * share], everything[train_bytes:])
 
 
@@ -51,10 +58,19 @@ def windows(text: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tens
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        raw = path.read_bytes()
     except OSError as error:
         msg = f"cannot read the text {path}: {error.strerror}; give a readable file to --text"
         raise InputError(msg) from None
+    zero = raw.find(0)
+    if zero >= 0:
+        msg = f"{path} is no text: byte {zero} is zero; give a plain text file, such as UTF-8"
+        raise InputError(msg)
+    if len(raw) < MIN_BYTES:
+        size = f"has {len(raw)} bytes" if raw else "is empty"
+        msg = f"the text {path} {size}; give one of at least {MIN_BYTES} to --text"
+        raise InputError(msg)
+    return raw
 
 
 def _python_reference() -> bytes:

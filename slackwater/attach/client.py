@@ -89,6 +89,7 @@ class Attachment:
             always exactly `participants`.
 
     Attributes:
+        learner: its name.
         corridor: as given.
         errors: faults inside this object; 0 unless it has a bug.
     """
@@ -109,7 +110,7 @@ class Attachment:
         if learner not in participants:
             msg = f"{learner} is not among the participants {', '.join(participants)}; add it"
             raise InputError(msg)
-        self._learner = learner
+        self.learner = learner
         self.corridor = corridor
         self._run_id, self._group = settings.run_id, settings.group
         self._clock = clock
@@ -181,7 +182,7 @@ class Attachment:
                 Step(
                     run_id=self._run_id,
                     at_us=now_us,
-                    learner=self._learner,
+                    learner=self.learner,
                     step=step,
                     loss=loss,
                     tokens=tokens,
@@ -289,18 +290,34 @@ class Attachment:
             return order
 
     @never_raises
-    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
+    def joined(
+        self,
+        step: int,
+        last_merge_step: int,
+        epoch: int,
+        *,
+        retry_step: int | None = None,
+        tokens: int = 0,
+    ) -> None:
         """This learner has taken the shared weights of its group, and goes on from there.
 
         Args:
             step: what its own counter stands at now; the next `on_step` reports the one after it.
             last_merge_step: the step, on this counter, of the group's last merge.
             epoch: how many merges the shared weights have been through.
+            retry_step: the property of that name, of the learner that this one goes on from.
+            tokens: what this learner has trained on since that merge.
         """
         with self._changed:
-            self._protocol.joined(step, last_merge_step, epoch)
+            self._protocol.joined(step, last_merge_step, epoch, retry_step)
             self._pace.resume(step, self._clock.now_us())
-            self._tokens_since_merge = self._tokens_at_order = 0
+            self._tokens_since_merge, self._tokens_at_order = tokens, 0
+
+    @property
+    def retry_step(self) -> int | None:
+        """Where a merge that H_max forced in vain is due again; None when none is."""
+        with self._changed:
+            return self._protocol.retry_step
 
     def close(self) -> None:
         """Take promises back and send what is left, in about two seconds at most."""
@@ -379,7 +396,7 @@ class Attachment:
                 "%s: H_max forces the merge at step %d; no command has come for run %s, group %s. "
                 "Does slackwater stream run, with the same broker, topic prefix, run, group and "
                 "clock?",
-                *(self._learner, order.step, self._run_id, self._group),
+                *(self.learner, order.step, self._run_id, self._group),
             )
 
     def _warn_once(self, what: str, text: str, *values: object) -> None:
@@ -393,7 +410,7 @@ class Attachment:
             self._accepted += 1
         else:
             self._skipped[reason.partition(":")[0]] += 1
-            self._log.info("%s skips %s: %s", self._learner, merge_id, reason)
+            self._log.info("%s skips %s: %s", self.learner, merge_id, reason)
         self._outbox.put(MERGES, kind(**self._about(merge_id, step, reason)))
 
     def _about(self, merge_id: str, step: int, reason: str) -> dict[str, Any]:
@@ -401,7 +418,7 @@ class Attachment:
             "run_id": self._run_id,
             "at_us": self._outbox.stamp_us(),
             "group": self._group,
-            "learner": self._learner,
+            "learner": self.learner,
             "merge_id": merge_id,
             "step": step,
             "reason": reason[:REASON_CHARS],
@@ -418,7 +435,7 @@ class Attachment:
             Heartbeat(
                 run_id=self._run_id,
                 at_us=self._outbox.stamp_us(),
-                learner=self._learner,
+                learner=self.learner,
                 final=final,
                 reports_sent=self._outbox.reports,
                 group=self._group,

@@ -159,13 +159,22 @@ class Protocol:
         self._drop("called: a peer has come to H_max first")
         return self._give(f"hmax-{step}", H_MAX, self._participants)
 
-    def joined(self, step: int, last_merge_step: int, epoch: int) -> None:
+    @property
+    def retry_step(self) -> int | None:
+        """Where a merge that H_max forced in vain is due again; None when none is."""
+        usual = self.forced_step <= self._corridor.last(self.last_merge_step)
+        return None if usual else self.forced_step
+
+    def joined(
+        self, step: int, last_merge_step: int, epoch: int, retry_step: int | None = None
+    ) -> None:
         """Go on as a member that stands there; what was promised from elsewhere is taken back."""
         if self._order is not None:
             self.skipped(self._order, "joined: the learner goes on from other weights")
         self._drop("joined: the learner goes on from other weights")
         self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
-        self.forced_step = max(self._corridor.last(last_merge_step), step + 1)
+        due = max(self._corridor.last(last_merge_step), retry_step or 0)
+        self.forced_step = max(due, step + 1)
 
     def finished(self, order: MergeOrder) -> None:
         """The merge is done: gaps count from its step now."""

@@ -63,6 +63,13 @@ def trainer(
             show_default="one that goes at the end",
         ),
     ] = None,
+    checkpoint_every_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Write the checkpoint also after so many inner steps without one, and at the end.",
+            show_default="at merges alone",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -132,6 +139,7 @@ def trainer(
         max_steps=max_steps,
         duration_s=duration,
         checkpoint_dir=checkpoint_dir,
+        checkpoint_every_steps=checkpoint_every_steps,
         resume=resume,
         text=text,
         seed=seed,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from learners_in_threads import PATIENCE_S, new_group, until
 
 from slackwater.broker import free_port
@@ -21,6 +22,12 @@ from trainer.group import GlooGroup
 from trainer.meeting import serve
 
 ROOMS = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """For models this small more of them only wait for each other."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -8,36 +8,47 @@ from pathlib import Path
 import pytest
 import torch
 
-from slackwater.attach import MergeOrder
+from slackwater.attach import Attachment, Corridor
+from slackwater.clock import RunClock
 from slackwater.errors import InputError
+from slackwater.settings import RunSettings
+from trainer.cards import Solo
 from trainer.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from trainer.diloco import DiLoCo
 from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
 from trainer.tensorfile import read_tensors
 from trainer.text import Shard, read_text
 from trainer.training import Training
 
-ORDER = MergeOrder("m1", 20, 20, 0, "score", ("l",))
 
-
-def test_a_checkpoint_holds_all_that_a_learner_needs_to_go_on(tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_merge_holds_all_that_a_learner_needs_to_go_on(tmp_path: Path) -> None:
     settings = LearnerSettings(learner="l", participants=["l"], parameters=20_000)
     training = Training(settings, Shard.cut(read_text(None), 0, 1), rank=0)
-    for _ in range(3):
-        training.step()
-    training.outer.apply(training.outer.pseudo_gradient())
-    size = training.save(tmp_path / "l.safetensors", ORDER)
-    assert size == (tmp_path / "l.safetensors").stat().st_size
-    # Global weights and outer momentum: 8 bytes a parameter, and the small inner state.
-    assert size > 8 * training.outer.parameters
-    found = read_checkpoint(tmp_path / "l.safetensors")
-    again = OuterState(torch.zeros(training.outer.parameters))
+    nowhere, path = RunSettings(bootstrap="127.0.0.1:9"), tmp_path / "l.safetensors"
+    attachment = Attachment(nowhere, "l", ["l"], Corridor(1, 3), RunClock.real())
+    diloco = DiLoCo(
+        training.model,
+        training.inner.parts,
+        attachment,
+        Solo(),
+        checkpoint=path,
+        stateful={"data": training},
+    )
+    with diloco:
+        for _ in range(3):
+            training.step()
+    found = read_checkpoint(path)
+    # Global weights and outer momentum: 8 bytes a parameter. The local weights are the global ones.
+    assert path.stat().st_size > 8 * diloco.outer.parameters
+    assert found["model"] == {}
+    again = OuterState(torch.zeros(diloco.outer.parameters))
     again.load_state_dict(found["outer"])
-    assert again.digest() == training.outer.digest()
-    assert training.outer.momentum is not None
-    assert torch.equal(again.momentum, training.outer.momentum)
-    assert (found["merge_id"], found["step"], found["epoch"]) == ("m1", 20, 1)
-    assert len(found["inner"]) == 2
+    assert again.digest() == diloco.outer.digest()
+    assert again.momentum is not None
+    assert bool(again.momentum.any())
+    assert (found["step"], found["last_merge_step"], found["epoch"]) == (3, 3, 1)
+    assert len(found["optimizers"]) == 2
 
 
 def test_a_full_disk_leaves_the_checkpoint_before_it(

@@ -20,13 +20,6 @@ from trainer.cards import Solo
 from trainer.diloco import DiLoCo
 from trainer.outer import OuterState
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    """For models this small more of them only wait for each other."""
-    torch.set_num_threads(1)
-
-
 InGroup = Callable[..., list[Any]]
 GOLDEN = json.loads((Path(__file__).parent / "data" / "torchft_golden.json").read_text())
 NAMES = ["learner-0", "learner-1"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from learners_in_threads import equal
 from torch import nn
 
 from slackwater.attach import Attachment, Corridor
@@ -17,13 +18,6 @@ from slackwater.settings import RunSettings
 from trainer.cards import Solo
 from trainer.checkpoint import CheckpointError
 from trainer.diloco import DiLoCo
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    """For models this small more of them only wait for each other."""
-    torch.set_num_threads(1)
-
 
 STEPS = 37
 GAP = 10
@@ -87,16 +81,6 @@ class Run:
         return self.diloco.state_dict()
 
 
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return one.dtype is other.dtype and torch.equal(one, other)
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return bool(one == other)
-
-
 VARIANTS = [
     {},
     {"compression": "int8", "fragments": 3},
@@ -137,6 +121,31 @@ def test_what_a_merge_wrote_is_the_run_that_never_stopped(tmp_path: Path) -> Non
     again.diloco.load(path)
     assert (again.diloco.steps, again.diloco.epoch) == (20, 2)
     assert equal(again.train_to(STEPS).everything(), through.everything())
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+@pytest.mark.parametrize(
+    ("options", "stop", "stood"),
+    # The merge at 20 counts; one under way at 20 and 21 is waited for.
+    [({}, 26, 24), ({}, 23, 20), (VARIANTS[1], 26, 24), (VARIANTS[2], 23, 22)],
+)
+def test_what_is_written_between_merges_is_the_run_that_never_stopped(
+    tmp_path: Path, options: dict[str, Any], stop: int, stood: int
+) -> None:
+    path = tmp_path / "l.safetensors"
+    through = Run(**options).train_to(STEPS)
+    Run(checkpoint=path, checkpoint_every_steps=4, **options).train_to(stop)
+    again = Run(**options)
+    again.diloco.load(path)
+    assert again.diloco.steps == stood
+    assert equal(again.train_to(STEPS).everything(), through.everything())
+
+
+def test_checkpoints_between_merges_need_a_number_and_a_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="checkpoint_every_steps is 0; it must be 1 or more"):
+        Run(checkpoint=tmp_path / "l", checkpoint_every_steps=0)
+    with pytest.raises(InputError, match="checkpoint_every_steps needs the checkpoint"):
+        Run(checkpoint_every_steps=5)
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")

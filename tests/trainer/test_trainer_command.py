@@ -1,11 +1,15 @@
 """`slackwater trainer` as real processes with a real broker, and its refusals."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from learners_in_threads import PATIENCE_S, equal, until
 
 from slackwater.broker import free_port
 from slackwater.cli.app import app
@@ -145,8 +149,71 @@ def test_resumed_it_is_the_learner_that_never_stopped(tmp_path: Path) -> None:
     assert (again.steps, again.merges.forced, through.merges.forced) == (70, 1, 3)
     assert again.digest == through.digest
     assert again.held_out_loss == through.held_out_loss
-    files = [tmp_path / name / "learner-0.safetensors" for name in ("through", "checkpoints")]
-    assert files[0].read_bytes() == files[1].read_bytes()
+    assert equal(kept(tmp_path / "checkpoints"), kept(tmp_path / "through"))
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    """What the checkpoint holds, but for the generators that the Kafka client draws from too."""
+    found = read_checkpoint(folder / "learner-0.safetensors")
+    del found["random"]
+    return found
+
+
+@pytest.mark.parametrize("stop", [40, 53])
+def test_resumed_between_merges_it_is_the_learner_that_never_stopped(
+    tmp_path: Path, stop: int
+) -> None:
+    through = alone(
+        tmp_path, max_steps=70, checkpoint_dir=tmp_path / "through", checkpoint_every_steps=100
+    )
+    alone(tmp_path, max_steps=stop, checkpoint_every_steps=6)
+    assert kept(tmp_path / "checkpoints")["step"] == stop
+    again = alone(tmp_path, max_steps=70, checkpoint_every_steps=6, resume=True)
+    assert (again.steps, again.merges.forced) == (70, 1)
+    assert (again.digest, again.loss) == (through.digest, through.loss)
+    first, second = kept(tmp_path / "through"), kept(tmp_path / "checkpoints")
+    # 10 steps since the merge at 60: local weights, moments, order of the data and losses.
+    assert (first["step"], len(first["stateful"]["losses"]["kept"])) == (70, 50)
+    assert len(first["model"]) > 10
+    assert equal(first, second)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_command_killed_between_merges_and_resumed_is_the_one_that_never_stopped(
+    tmp_path: Path,
+) -> None:
+    def start(folder: str, *more: str) -> subprocess.Popen[str]:
+        gaps = ["--min-gap-steps", "40", "--max-gap-steps", "100", "--max-steps", "250"]
+        kept_in = ["--checkpoint-dir", str(tmp_path / folder), "--checkpoint-every-steps", "17"]
+        command = [sys.executable, "-m", "slackwater", "trainer", "--learner", "learner-0"]
+        given = ["--parameters", "20000", "--step-s", "0.002", "--kafka", "127.0.0.1:9", "--json"]
+        return subprocess.Popen(
+            [*command, *given, *gaps, *kept_in, *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def summary_of(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, err
+        return json.loads(out), err
+
+    through, _ = summary_of(start("through"))
+    victim = start("killed")
+    path = tmp_path / "killed" / "learner-0.safetensors"
+    until(lambda: path.exists() and read_checkpoint(path)["step"] > 120)
+    victim.kill()
+    victim.communicate()
+    stood = read_checkpoint(path)
+    again, said = summary_of(start("killed", "--resume"))
+    assert stood["step"] < 250
+    assert stood["step"] % 100
+    assert f"goes on from step {stood['step']}, after {stood['epoch']} merges" in said
+    for name in ("steps", "digest", "loss", "held_out_loss"):
+        assert again[name] == through[name]
+    assert equal(kept(tmp_path / "killed"), kept(tmp_path / "through"))
 
 
 def test_there_is_nothing_to_resume_at_first_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
@@ -155,6 +222,8 @@ def test_there_is_nothing_to_resume_at_first_and_what_does_not_fit_is_said(tmp_p
         alone(tmp_path, parameters=30_000, resume=True)
     with pytest.raises(InputError, match="--resume needs the --checkpoint-dir"):
         alone(tmp_path, checkpoint_dir=None, resume=True)
+    with pytest.raises(InputError, match="--checkpoint-every-steps needs a --checkpoint-dir"):
+        alone(tmp_path, checkpoint_dir=None, checkpoint_every_steps=5)
 
 
 def test_the_same_seed_gives_the_same_digest_and_another_does_not(tmp_path: Path) -> None:
@@ -169,6 +238,7 @@ def test_the_same_seed_gives_the_same_digest_and_another_does_not(tmp_path: Path
         ([], "no Kafka broker is named"),
         (["--kafka", "nonsense"], "'nonsense' is not a broker address"),
         (["--max-steps", "0"], "--max-steps is 0; it must be above 0"),
+        (["--checkpoint-every-steps", "0"], "--checkpoint-every-steps is 0; it must be above 0"),
         (["--duration", "-1"], "--duration is -1; it must be above 0"),
         (["--duration", "nan"], "--duration is nan; it must be above 0"),
         (["--step-s", "-0.1"], "--step-s is -0.1; it must be 0 or more"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from slackwater.errors import InputError
 from trainer.inner import RowwiseAdagrad
 from trainer.model import CharModel, ModelShape
+from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
 from trainer.text import Shard, read_text, windows
 from trainer.training import Training
@@ -52,7 +53,7 @@ def test_a_sparse_step_changes_only_the_rows_it_touched() -> None:
     torch.testing.assert_close(before[7] - table.weight[7], torch.full((4,), 0.1))
 
 
-@given(size=st.integers(2_000, 5_000), learners=st.integers(1, 5))
+@given(size=st.integers(6_000, 9_000), learners=st.integers(1, 5))
 def test_shards_do_not_overlap_and_none_holds_the_held_out_end(size: int, learners: int) -> None:
     raw = bytes(number % 251 for number in range(size))
     shards = [Shard.cut(raw, rank, learners) for rank in range(learners)]
@@ -80,12 +81,33 @@ def test_windows_are_cut_at_their_starts() -> None:
     assert windows(text, torch.tensor([0, 5]), 3).tolist() == [[0, 1, 2], [5, 6, 7]]
 
 
-def test_a_text_that_is_not_there_or_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
-        read_text(tmp_path / "no.txt")
-    (tmp_path / "short.txt").write_text("x")
-    with pytest.raises(InputError, match="has 1 bytes"):
-        read_text(tmp_path / "short.txt")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read the text .*: No such file"),
+        (b"", "is empty; give one of at least 20000 to --text"),
+        (b"x", "has 1 bytes; give one of at least 20000"),
+        (b"x" * 30_000 + b"\0", "is no text: byte 30000 is zero"),
+    ],
+)
+def test_a_text_that_cannot_be_trained_on_is_refused(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "t.txt").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_text(tmp_path / "t.txt")
+    with pytest.raises(InputError, match="Is a directory"):
+        read_text(tmp_path)
+
+
+def test_a_text_too_short_for_so_many_learners_is_refused_for_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_bytes(b"word " * 4_000)
+    raw = read_text(tmp_path / "t.txt")
+    shard = Shard.cut(raw, 18, 19)
+    assert Training(SMALL, shard, 18).step() > 0
+    with pytest.raises(InputError, match="has 20000 bytes, too few for 20 learners"):
+        Shard.cut(raw, 0, 20)
 
 
 def test_training_learns_and_the_same_seed_gives_the_same_bits() -> None:
@@ -94,12 +116,14 @@ def test_training_learns_and_the_same_seed_gives_the_same_bits() -> None:
     start = runs[0].held_out_loss()
     losses = [[run.step() for _ in range(60)] for run in runs]
     assert losses[0] == losses[1]
-    assert torch.equal(runs[0].outer.local, runs[1].outer.local)
+    weights = [torch.nn.utils.parameters_to_vector(run.model.parameters()) for run in runs]
+    assert torch.equal(*weights)
     assert runs[0].held_out_loss() < start - 1.0
 
 
 def test_learners_start_equal_and_see_different_text() -> None:
     raw = read_text(None)
     first, second = (Training(SMALL, Shard.cut(raw, rank, 2), rank) for rank in range(2))
-    assert first.outer.digest() == second.outer.digest()
+    digests = [OuterState(*one.model.parameters()).digest() for one in (first, second)]
+    assert digests[0] == digests[1]
     assert first.step() != second.step()
