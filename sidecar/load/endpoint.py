@@ -12,7 +12,7 @@ from slackwater.errors import InputError
 VLLM_TOKENS: dict[str, Any] = {"detokenize": False, "ignore_eos": True}
 """What vLLM needs besides, to serve token-id prompts without a tokenizer to their full length."""
 
-POOL = 1 << 16
+POOL = 1 << 14
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 WORDS = ("slack", "water", "tide", "ship", "bar", "cross", "safe", "time", "way", "on")
 

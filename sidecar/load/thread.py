@@ -1,8 +1,9 @@
 """A client in a thread of its own, so that its caller can do other things beside it."""
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from sidecar.load.batches import Bursts, run_closed_loop
@@ -11,17 +12,23 @@ from sidecar.load.open_loop import LoadReport, run_open_loop
 from sidecar.load.schedule import Scheduled
 
 Run = Callable[[asyncio.Event], Awaitable[LoadReport]]
+Beside = Callable[[], Coroutine[Any, Any, None]]
 
 
 class LoadThread(threading.Thread):
     """Runs a client until its schedule ends or `stop` is called.
 
     A caller that holds the interpreter for long delays the client; its outcomes say so (`lag_s`).
+
+    Args:
+        run: the client, given the event that ends it.
+        beside: runs in the same loop until the client has ended, and is cancelled then.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, beside: Beside | None = None) -> None:
         super().__init__(name="slackwater-load", daemon=True)
         self._run_client = run
+        self._beside = beside
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._until: asyncio.Event | None = None
@@ -66,7 +73,8 @@ class LoadThread(threading.Thread):
         self._until = asyncio.Event()
         self._task = asyncio.ensure_future(self._run_client(self._until))
         self._ready.set()
-        return await self._task
+        async with _going(self._beside):
+            return await self._task
 
     def _call(self, what: Callable[[], object]) -> None:
         assert self._loop is not None  # noqa: S101 - set before `_ready`
@@ -74,18 +82,45 @@ class LoadThread(threading.Thread):
             self._loop.call_soon_threadsafe(what)
 
 
-def start_open_loop(endpoint: Endpoint, schedule: Iterable[Scheduled], **given: Any) -> LoadThread:
+@contextlib.asynccontextmanager
+async def _going(beside: Beside | None) -> AsyncIterator[None]:
+    """Have something run beside; what it raised is raised at the end."""
+    if beside is None:
+        yield
+        return
+    task = asyncio.create_task(beside())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def start_open_loop(
+    endpoint: Endpoint,
+    schedule: Iterable[Scheduled],
+    *,
+    beside: Beside | None = None,
+    **given: Any,
+) -> LoadThread:
     """`run_open_loop` in a thread that has started; `given` are its other arguments but `until`.
 
     `on_outcome` is called in that thread.
     """
-    thread = LoadThread(lambda until: run_open_loop(endpoint, schedule, until=until, **given))
+    thread = LoadThread(
+        lambda until: run_open_loop(endpoint, schedule, until=until, **given), beside
+    )
     thread.start()
     return thread
 
 
-def start_closed_loop(endpoint: Endpoint, bursts: Bursts, **given: Any) -> LoadThread:
+def start_closed_loop(
+    endpoint: Endpoint, bursts: Bursts, *, beside: Beside | None = None, **given: Any
+) -> LoadThread:
     """`run_closed_loop` in a thread that has started; `given` are its other arguments."""
-    thread = LoadThread(lambda until: run_closed_loop(endpoint, bursts, until=until, **given))
+    thread = LoadThread(
+        lambda until: run_closed_loop(endpoint, bursts, until=until, **given), beside
+    )
     thread.start()
     return thread

@@ -1,6 +1,8 @@
 """Which headers a proxy hands on: all but those that are of one connection (RFC 9110, 7.6.1)."""
 
-from multidict import CIMultiDict, CIMultiDictProxy
+from collections.abc import Iterable
+
+Headers = list[tuple[str, str]]
 
 OF_ONE_CONNECTION = frozenset(
     {
@@ -17,14 +19,18 @@ OF_ONE_CONNECTION = frozenset(
 )
 
 
-def handed_on(
-    headers: CIMultiDictProxy[str], *, but: frozenset[str] = frozenset()
-) -> CIMultiDict[str]:
-    """The headers that go to the other side, less those named in `but` (lower case)."""
+def handed_on(headers: Iterable[tuple[str, str]], *, but: frozenset[str] = frozenset()) -> Headers:
+    """The headers that go to the other side, less those named in `but` (lower case).
+
+    >>> handed_on([("Connection", "close, X-Mine"), ("X-Mine", "1"), ("Accept", "*/*")])
+    [('Accept', '*/*')]
+    """
+    given = list(headers)
     named = {
-        name.strip().lower()
-        for value in headers.getall("Connection", [])
-        for name in value.split(",")
+        part.strip().lower()
+        for name, value in given
+        if name.lower() == "connection"
+        for part in value.split(",")
     }
     dropped = OF_ONE_CONNECTION | named | but
-    return CIMultiDict((k, v) for k, v in headers.items() if k.lower() not in dropped)
+    return [(name, value) for name, value in given if name.lower() not in dropped]

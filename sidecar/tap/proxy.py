@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable
 
 import aiohttp
 from aiohttp import web
-from yarl import URL
 
-from sidecar.events import Emit, sample_load
+from sidecar.events import sample_load
 from sidecar.load.anchor import Anchor
+from sidecar.outbox import Outbox
 from sidecar.tap.headers import handed_on
 from sidecar.tap.seen import Seen, Status
 from sidecar.tap.settings import Address, TapSettings, asks_for_tokens
@@ -31,16 +31,16 @@ class Tap:
 
     Args:
         settings: the upstream, and the name of its events.
-        emit: takes each event, in the loop's thread; it must not wait.
+        outbox: takes each event, in the loop's thread.
         anchor: the clock of all events.
         log: where failures of the upstream are said.
     """
 
     def __init__(
-        self, settings: TapSettings, emit: Emit, anchor: Anchor, log: logging.Logger
+        self, settings: TapSettings, outbox: Outbox, anchor: Anchor, log: logging.Logger
     ) -> None:
         self._settings = settings
-        self._emit = emit
+        self._outbox = outbox
         self._anchor = anchor
         self._log = log
         self._whose = (settings.run_id, settings.sidecar)
@@ -66,7 +66,13 @@ class Tap:
             runner = web.ServerRunner(server, shutdown_timeout=CLOSE_S)
             await runner.setup()
             sampling = asyncio.create_task(
-                sample_load(self._emit, lambda: self.in_flight, self._anchor, *self._whose)
+                sample_load(
+                    self._outbox.put,
+                    lambda: self.in_flight,
+                    self._anchor,
+                    *self._whose,
+                    lambda: self._outbox.dropped,
+                )
             )
             try:
                 await _listen(runner, where)
@@ -91,17 +97,17 @@ class Tap:
             raise
         finally:
             self.in_flight -= 1
-            self._emit(seen.event(status, *self._whose))
+            self._outbox.put(seen.event(status, *self._whose))
         return response
 
     async def _pass(self, request: web.BaseRequest, seen: Seen) -> web.StreamResponse:
         await _let_come(request)
-        url = URL(self._settings.base + request.raw_path, encoded=True)
+        url = self._settings.base + request.raw_path
         try:
             async with self._session.request(
                 request.method,
                 url,
-                headers=handed_on(request.headers, but=OURS),
+                headers=handed_on(request.headers.items(), but=OURS),
                 data=request.content if request.body_exists else None,
                 allow_redirects=False,
             ) as upstream:
@@ -115,7 +121,9 @@ class Tap:
         self, request: web.BaseRequest, upstream: aiohttp.ClientResponse, seen: Seen
     ) -> web.StreamResponse:
         response = web.StreamResponse(
-            status=upstream.status, reason=upstream.reason, headers=handed_on(upstream.headers)
+            status=upstream.status,
+            reason=upstream.reason,
+            headers=handed_on(upstream.headers.items()),
         )
         try:
             await _to_client(response.prepare(request))

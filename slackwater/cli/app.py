@@ -9,6 +9,7 @@ from slackwater.cli.broker import broker
 from slackwater.cli.doctor import doctor
 from slackwater.cli.evaluate import evaluate
 from slackwater.cli.group import group
+from slackwater.cli.load import load
 from slackwater.cli.plan import plan
 from slackwater.cli.replay import replay
 from slackwater.cli.report import report
@@ -16,6 +17,7 @@ from slackwater.cli.reproduce import reproduce
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
 from slackwater.cli.stream import stream
+from slackwater.cli.tap import tap
 from slackwater.cli.testbed import run_everything
 from slackwater.cli.topics import topics
 from slackwater.cli.trainer import trainer
@@ -49,6 +51,8 @@ app.add_typer(topics, name="topics")
 app.add_typer(group, name="group")
 app.command()(stream)
 app.command()(replay)
+app.command()(load)
+app.command()(tap)
 app.command("testbed")(run_everything)
 app.command()(doctor)
 app.command()(sql)

@@ -18,8 +18,9 @@ OURS = {
     ),
     "a file of tuned settings": re.compile(rb'\s*\{\s*"kind":\s*"slackwater tuned settings"'),
     "a report of slackwater": re.compile(rb"\s*<!doctype html>.*<title>Slackwater report: ", re.S),
+    "outcomes of a load": re.compile(rb'\{"id":"[^"]*","status":"[a-z]+","scheduled_us":\d+'),
 }
-DOCUMENT, TUNED, REPORT = OURS
+DOCUMENT, TUNED, REPORT, OUTCOMES = OURS
 RUN_LOG = "a run log"
 BESIDE_A_RUN_LOG = (".wal", ".sock")
 

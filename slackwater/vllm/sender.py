@@ -3,12 +3,16 @@
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from typing import Protocol, TypeVar, cast
 
+from slackwater.events import RequestsEvent
 from slackwater.sessions import Sessions
 from slackwater.settings import RunSettings
 from slackwater.topics import REQUESTS, Topic
 from slackwater.transport import BatchProducer
-from slackwater.vllm.reporter import Counts, Reporter
+from slackwater.vllm.reading import Source
+from slackwater.vllm.reporter import Counts
 
 TICK_S = 0.05
 RETRY_S = 2.0
@@ -17,6 +21,37 @@ MOST_IN_FLIGHT = 2_048
 FLUSH_TIMEOUT_S = 0.8
 CLOSE_TIMEOUT_S = 2.0
 SAY_EVERY_S = 60.0
+
+
+class Reports(Protocol):
+    """What a sender sends: `slackwater.vllm.reporter.Reporter`, or who sees a server from outside.
+
+    Attributes:
+        source: whose events these are.
+        last_fault: the newest exception of the reporter's own, for whoever logs it.
+    """
+
+    source: Source
+    last_fault: Exception | None
+
+    def events(self, most: int) -> Iterator[RequestsEvent]:
+        """Up to `most` events to send now; never raises."""
+
+    def acked(self, count: int) -> None:
+        """So many events have reached the broker."""
+
+    def failed(self, count: int) -> None:
+        """So many events were given up by the broker's client."""
+
+    @property
+    def in_flight(self) -> int:
+        """Events handed out and neither acknowledged nor given up."""
+
+    def counts(self) -> Counts:
+        """What became of the events so far."""
+
+
+R = TypeVar("R", bound=Reports)
 
 
 class Sender(Sessions):
@@ -36,15 +71,15 @@ class Sender(Sessions):
     def __init__(self, settings: RunSettings, log: logging.Logger) -> None:
         super().__init__("slackwater-vllm", settings.bootstrap, log, "serving goes on", RETRY_S)
         self._settings = settings
-        self.reporters: dict[str, Reporter] = {}
+        self.reporters: dict[str, Reports] = {}
         self._said: tuple[int, int] = (0, 0)
         self._said_at_s = float("-inf")
 
-    def add(self, reporter: Reporter) -> Reporter:
+    def add(self, reporter: R) -> R:
         """Send this one's events too; returns the one that goes by its name already, if any."""
         # Replaced, not changed: the sender's thread may be going through it.
         self.reporters = {reporter.source.sidecar: reporter, **self.reporters}
-        return self.reporters[reporter.source.sidecar]
+        return cast(R, self.reporters[reporter.source.sidecar])
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Send what is left, within `timeout_s`, and say what became of all events."""

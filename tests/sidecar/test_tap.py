@@ -8,7 +8,9 @@ import pytest
 from openai_server import MODEL, OpenAIServer
 
 from sidecar.load import Anchor, Endpoint, Scheduled, run_open_loop
+from sidecar.outbox import Outbox
 from sidecar.tap import Tap, TapSettings
+from sidecar.tap.headers import handed_on
 from sidecar.tap.settings import Address, address, asks_for_tokens
 from slackwater.errors import InputError
 from slackwater.events import Load, Request
@@ -31,22 +33,30 @@ class Behind:
         return self.session.post(self.url + path, json=ASKED | fields)
 
 
+class Noted(Outbox):
+    """An outbox that also shows what was put."""
+
+    def __init__(self, saw):
+        super().__init__("r", "s")
+        self.noted, self.saw = [], saw
+
+    def put(self, event):
+        super().put(event)
+        self.noted.append(event)
+        self.saw(event)
+
+
 @contextlib.asynccontextmanager
 async def tapped(server=None, upstream=None, saw=lambda event: None):
-    events = []
-
-    def emit(event):
-        events.append(event)
-        saw(event)
-
+    outbox = Noted(saw)
     async with contextlib.AsyncExitStack() as stack:
         if server is not None:
             await stack.enter_async_context(server.serving())
         settings = TapSettings(upstream=upstream or server.url, sidecar="s", run_id="r")
-        tap = Tap(settings, emit, Anchor.now(), LOG)
+        tap = Tap(settings, outbox, Anchor.now(), LOG)
         where = await stack.enter_async_context(tap.serving(Address("127.0.0.1", 0)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Behind(tap, f"http://{where.host}:{where.port}", session, events)
+        yield Behind(tap, f"http://{where.host}:{where.port}", session, outbox.noted)
 
 
 def test_a_stream_passes_chunk_by_chunk_and_its_event_says_what_was_seen():
@@ -176,6 +186,24 @@ def test_other_requests_pass_without_an_event_and_the_load_client_works_through_
     assert [event.status for event in behind.requests] == ["ok"] * 4
 
 
+def test_an_outbox_accounts_for_every_event_and_requests_go_first():
+    def load(seq):
+        return Load(
+            run_id="r", at_us=Anchor.now().wall_us, sidecar="s", running=1, waiting=None, seq=seq
+        )
+
+    outbox = Outbox("r", "s")
+    for seq in range(601):
+        outbox.put(load(seq))
+    taken = list(outbox.events(10))
+    assert [event.seq for event in taken] == list(range(1, 11))
+    outbox.acked(7)
+    outbox.failed(2)
+    counts = outbox.counts()
+    assert (counts.recorded, counts.sent, counts.dropped, counts.queued) == (601, 7, 3, 591)
+    assert outbox.in_flight == 1
+
+
 @pytest.mark.parametrize(
     ("method", "path", "counts"),
     [
@@ -197,3 +225,14 @@ def test_addresses_that_cannot_be_are_refused():
             address(text)
     with pytest.raises(InputError, match="is no URL"):
         TapSettings(upstream="localhost:8000")
+
+
+def test_headers_of_one_connection_stay_there_and_others_pass():
+    given = [
+        ("Connection", "close, X-Mine"),
+        ("x-mine", "1"),
+        ("TE", "a"),
+        ("Host", "h"),
+        ("A", "b"),
+    ]
+    assert handed_on(given, but=frozenset({"host"})) == [("A", "b")]
