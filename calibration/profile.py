@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from calibration.measurement import Measurement
 from slackwater.errors import InputError
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -79,6 +80,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         slo_s: latency above which a request violates.
         window_s: length of a merge window.
         effect: the effect-transfer result; None when no real sidecar was measured.
+        spill_over_s: how long a merge is felt after its window.
+        measurement: where the figures come from; None when they were not measured by us.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -89,6 +92,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     closed_loop: ClosedLoopFigures = msgspec.field(default_factory=ClosedLoopFigures)
     queue: QueueFigures = msgspec.field(default_factory=QueueFigures)
     effect: Effect | None = None
+    spill_over_s: float = 0.0
+    measurement: Measurement | None = None
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -132,6 +137,9 @@ def check_profile(profile: Profile, where: str = "profile") -> Profile:
         if not 0 < value < math.inf:
             msg = f"{where}: {name} is {value:g}; it must be above 0 s, and finite"
             raise InputError(msg)
+    if not 0 <= profile.spill_over_s < math.inf:
+        msg = f"{where}: spill_over_s is {profile.spill_over_s:g}; it must be 0 s or more, finite"
+        raise InputError(msg)
     if not 1 <= profile.overlap.slowdown < math.inf:
         msg = (
             f"{where}: overlap.slowdown is {profile.overlap.slowdown:g}; it must be 1 or more, and "

@@ -10,10 +10,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 
-from slackwater.attach import Attachment, MergeOrder
+from slackwater.attach import MergeOrder
 from trainer.behind import Behind
 from trainer.cards import BEGIN, FORCED_ID, Card, Group, MergeRefusedError, agreed_id
 from trainer.checkpoint import CheckpointError
@@ -23,6 +24,38 @@ from trainer.shared import Shared
 from trainer.weighting import shares
 
 log = logging.getLogger("trainer.merge")
+
+
+class Reports(Protocol):
+    """What a merge needs of an attachment: to say what it comes to."""
+
+    def started(self, order: MergeOrder, /) -> object:
+        """The group has agreed; the exchange begins."""
+
+    def overlapped(self, order: MergeOrder, /) -> object:
+        """The exchange goes on behind inner steps."""
+
+    def finished(  # noqa: PLR0913
+        self,
+        order: MergeOrder,
+        /,
+        *,
+        seconds: float,
+        bytes_exchanged: int,
+        exchange_s: float | None = None,
+        checkpoint_s: float | None = None,
+        checkpoint_bytes: int | None = None,
+        parameters: int | None = None,
+        digest: str | None = None,
+        note: str | None = None,
+    ) -> object:
+        """It is done."""
+
+    def skipped(self, order: MergeOrder, reason: str, /) -> object:
+        """It was not done."""
+
+    def withdrawn(self, order: MergeOrder, /) -> str | None:
+        """Who took a promise back and why, None while nobody has."""
 
 
 @dataclass(slots=True)
@@ -77,7 +110,7 @@ class Merger:
 
     def __init__(  # noqa: PLR0913
         self,
-        attachment: Attachment,
+        attachment: Reports,
         group: Group,
         outer: OuterState,
         *,

@@ -136,7 +136,8 @@ def matched(observed: Observed, rng: np.random.Generator) -> LoadMatch:
         for one in rounds:
             number = numbers[arm][one]
             block, own = observed.blocks[number], counted & (observed.block == number)
-            length_s = block.end_s - block.start_s
+            # Equal loads are equal to the last digit: no rounding of a time may make them differ.
+            length_s = round(block.end_s - block.start_s, 6)
             arrivals.append(float(own.sum()) / length_s)
             tokens.append(float(observed.tokens[own].sum()) / length_s)
         loads[arm] = ArmLoad(arrivals, tokens)

@@ -6,6 +6,7 @@ import typer
 
 from slackwater import __version__
 from slackwater.cli.broker import broker
+from slackwater.cli.calibrate import calibrate
 from slackwater.cli.doctor import doctor
 from slackwater.cli.evaluate import evaluate
 from slackwater.cli.group import group
@@ -63,3 +64,4 @@ app.command()(tune)
 app.command()(plan)
 app.command()(report)
 app.command()(reproduce)
+app.command()(calibrate)

@@ -1,6 +1,7 @@
 """The figures that runs are scored by, each with where it came from: option, profile or default."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,7 @@ def figures(
             raise InputError(msg)
         given[figure.name] = figure
     slo = _either("slo_s", slo_s, "--slo", base.slo_s, origin["slo_s" in held])
-    window = _either("window_s", window_s, "--window", base.window_s, origin["window_s" in held])
+    window = _window(window_s, base.window_s, origin["window_s" in held])
     changed = _changed(base, kind, given, slo.value, window.value)
     where = "--model, --slo, --window" if text is None else f"--profile {profile} and options"
     checked = check_profile(changed, where)
@@ -154,6 +155,17 @@ def _assigned(assignment: str, kind: str, known: dict[str, Figure]) -> Figure:
 
 def _either(name: str, option: float | None, said: str, profile: float, measured: str) -> Figure:
     return Figure(name, profile, measured) if option is None else Figure(name, option, said)
+
+
+def _window(option: float | None, profile: float, measured: str) -> Figure:
+    """A measured window is no whole number of cells: the nearest one that is, said as such."""
+    from calibration.simulate import CELL_S
+
+    whole = max(1, round(profile / CELL_S)) * CELL_S
+    if option is None and not math.isclose(whole, profile):
+        said = f"{measured}, measured {profile:.3g} s, to whole cells of {CELL_S:g} s"
+        return Figure("window_s", whole, said)
+    return _either("window_s", option, "--window", profile, measured)
 
 
 def _changed(

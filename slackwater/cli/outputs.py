@@ -11,7 +11,7 @@ from pathlib import Path
 from slackwater.errors import InputError, SlackwaterError
 
 HEAD_BYTES = 4096
-# What only our own files begin with; a calibration profile has a schema_version too.
+# What only our own files begin with; documents have a schema_version as profiles do.
 OURS = {
     "a JSON document of slackwater": re.compile(
         rb'\s*\{\s*"schema_version":\s*\d+,\s*"configuration":'
@@ -19,8 +19,9 @@ OURS = {
     "a file of tuned settings": re.compile(rb'\s*\{\s*"kind":\s*"slackwater tuned settings"'),
     "a report of slackwater": re.compile(rb"\s*<!doctype html>.*<title>Slackwater report: ", re.S),
     "outcomes of a load": re.compile(rb'\{"id":"[^"]*","status":"[a-z]+","scheduled_us":\d+'),
+    "a calibration profile": re.compile(rb'\s*\{\s*"schema_version":\s*\d+,\s*"name":'),
 }
-DOCUMENT, TUNED, REPORT, OUTCOMES = OURS
+DOCUMENT, TUNED, REPORT, OUTCOMES, PROFILE = OURS
 RUN_LOG = "a run log"
 BESIDE_A_RUN_LOG = (".wal", ".sock")
 

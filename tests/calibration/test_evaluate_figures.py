@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from calibration.profile import ClosedLoopFigures, Effect, OverlapFigures, Profile, encode_profile
@@ -66,6 +67,15 @@ def test_profile_gives_figures_and_options_win_over_it(profile: Path) -> None:
         "slo_s 0.5 (--slo)"
     )
     assert made("closed_loop", profile=profile).model == ClosedLoop(0.2, 0.5)
+
+
+def test_measured_window_is_laid_on_whole_cells_and_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "lab.json"
+    for measured_s, used_s in ((1.36, 1.5), (0.1, 0.5), (4.0, 4.0)):
+        path.write_bytes(encode_profile(msgspec.structs.replace(MEASURED, window_s=measured_s)))
+        found = made(profile=path)
+        assert found.window_s == used_s
+        assert (f"measured {measured_s:g} s" in found.line()) == (measured_s != used_s)
 
 
 def test_figures_that_a_profile_leaves_out_are_no_figures_of_it(tmp_path: Path) -> None:

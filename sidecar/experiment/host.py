@@ -1,0 +1,72 @@
+"""What a calibration was made on: hardware and versions, as far as they can be known."""
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from slackwater import __version__
+
+TIMEOUT_S = 5.0
+GB = 1e9
+
+
+def hardware() -> dict[str, Any]:
+    """`cpu`, `cores` that this process may use, `memory_gb` and `gpus` by name."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory / GB, 1),
+        "gpus": _gpus(),
+    }
+
+
+def versions(base_url: str) -> dict[str, str]:
+    """Of slackwater, Python and torch, and of vLLM where the server at `base_url` says it."""
+    found = {"slackwater": __version__, "python": platform.python_version()}
+    # The learners may be somebody else's, without torch here.
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["torch"] = importlib.metadata.version("torch")
+    vllm = _server_version(base_url)
+    return found | ({"vllm": vllm} if vllm else {})
+
+
+def _cpu() -> str:
+    path = Path("/proc/cpuinfo")
+    for line in path.read_text().splitlines() if path.exists() else ():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpus() -> list[str]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+        )
+    except (subprocess.SubprocessError, OSError):
+        return []  # A driver that does not answer: no GPU that we could name.
+    return [line.strip() for line in said.stdout.splitlines() if line.strip()]
+
+
+def _server_version(base_url: str) -> str | None:
+    """What vLLM answers at `/version`; None of another server."""
+    try:
+        with urllib.request.urlopen(f"{base_url}/version", timeout=TIMEOUT_S) as answer:  # noqa: S310
+            said = json.load(answer)
+    except (urllib.error.URLError, OSError, ValueError):
+        return None
+    version = said.get("version") if isinstance(said, dict) else None
+    return version if isinstance(version, str) else None

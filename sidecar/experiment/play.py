@@ -1,0 +1,233 @@
+"""Plays the blocks of a design: load on the server, learners as the arm wants them, merges."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sidecar.experiment.design import US_PER_S, Design, Planned
+from sidecar.experiment.merging import MergeError, Merging
+from sidecar.experiment.record import WARM_UP, Merge, PlayedBlock, Record
+from sidecar.load import Anchor, Endpoint, Limits, LoadThread, Outcome, start_open_loop
+from slackwater.errors import SlackwaterError
+
+WAIT_S = 0.05
+SHOW_S = 0.5
+LONGEST_WARM_UP_S = 600.0
+REFUSED_IN_A_ROW = 3
+MIN_ANSWERED = 0.5
+
+
+class Interrupted(Exception):  # noqa: N818 - it is a wish, not an error
+    """A person asked for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where an experiment is.
+
+    Attributes:
+        what: in words.
+        left_s: of the design.
+        requests, merges: so far, in all blocks.
+    """
+
+    what: str
+    left_s: float
+    requests: int
+    merges: int
+
+
+@dataclass
+class Experiment:
+    """One run of what is left of a design; call `run` once.
+
+    Attributes:
+        record: what was played is added here.
+        endpoint: the server.
+        merging: who merges; started already.
+        anchor: the clock of everything.
+        stopping: true once a person wants the end.
+        show: told where it is.
+        limits: of the load client.
+    """
+
+    record: Record
+    endpoint: Endpoint
+    merging: Merging
+    anchor: Anchor
+    stopping: Callable[[], bool]
+    show: Callable[[Progress], None]
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        self._requests = self._merges = 0
+        self._left_s = 0.0
+        self._longest_s = 0.0
+        self._refused = 0
+        self._arm = ""
+        self._began_s = self._shown_s = time.monotonic()
+
+    @property
+    def design(self) -> Design:
+        """What is played."""
+        return self.record.set_up.design
+
+    def run(self) -> bool:
+        """Play every block that is not complete; false when a person ended it before that.
+
+        Raises `SlackwaterError` when the server or the learners fail; what was played is recorded.
+        """
+        todo = [block for block in self.design.planned() if block.number not in self.record.played]
+        if not todo:
+            return True
+        self._left_s = len(todo) * self.design.length_s
+        try:
+            self._warm_up()
+            for number, block in enumerate(todo):
+                self._left_s = (len(todo) - number) * self.design.length_s
+                self._play(block)
+        except Interrupted:
+            return False
+        return True
+
+    def _warm_up(self) -> None:
+        """First requests and first merges run slow, whatever the arms: they are discarded."""
+        self.merging.train(self.check)
+        # Any generator will do: nothing of it is measured.
+        rng = np.random.default_rng(self.design.seed)
+        planned = Planned(number=-1, round=-1, arm="merges")
+        load = self.design.arrivals(rng, LONGEST_WARM_UP_S)
+        block = _Block(self, planned, load, WARM_UP)
+
+        def merges() -> None:
+            self._sleep(self.design.warm_up_s)
+            for number in range(self.design.discarded):
+                block.merges.append(self._merge(f"warm-up-{number}"))
+                self._sleep(self.design.pause_s[0])
+            block.load.stop()
+
+        block.play(merges)
+
+    def _play(self, planned: Planned) -> None:
+        if planned.arm == "nothing":
+            self.merging.rest(self.check)
+        else:
+            self.merging.train(self.check)
+        block = _Block(self, planned, self.design.schedule(planned), planned.arm)
+        block.play(lambda: self._merges_of(block) if planned.arm == "merges" else None)
+
+    def _merges_of(self, block: "_Block") -> None:
+        """Merges at random moments; none that could not end within the block."""
+        end_s = block.began_s + self.design.length_s
+        self._sleep(self.design.settle_s)
+        for pause_s in self.design.pauses(block.planned):
+            if time.monotonic() + pause_s + self._longest_s > end_s:
+                return
+            self._sleep(pause_s)
+            name = f"b{block.planned.number}m{len(block.merges)}"
+            merge = self._merge(name)
+            block.merges.append(merge)
+
+    def _merge(self, name: str) -> Merge:
+        merge = self.merging.merge(name, self.check)
+        self._longest_s = max(self._longest_s, (merge.end_us - merge.start_us) / US_PER_S)
+        self._merges += merge.done
+        self._refused = 0 if merge.done else self._refused + 1
+        if self._refused >= REFUSED_IN_A_ROW:
+            msg = f"{self._refused} merges in a row were not made: {merge.reason}"
+            raise MergeError(msg)
+        return merge
+
+    def _sleep(self, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            self.check()
+            time.sleep(min(WAIT_S, left_s))
+
+    def check(self) -> None:
+        """Show where it is, every half second; raises `Interrupted` once a person wants the end."""
+        if self.stopping():
+            raise Interrupted
+        now_s = time.monotonic()
+        if now_s - self._shown_s >= SHOW_S:
+            self._shown_s = now_s
+            played_s = 0.0 if self._arm == WARM_UP else now_s - self._began_s
+            left_s = max(0.0, self._left_s - played_s)
+            self.show(Progress(self._arm, left_s, self._requests, self._merges))
+
+    def begin(self, arm: str) -> float:
+        """A block begins; returns when."""
+        self._arm, self._began_s = arm, time.monotonic()
+        return self._began_s
+
+    def take(self, block: PlayedBlock) -> None:
+        """Record a block; raises `SlackwaterError` when most of its requests found no answer."""
+        self.record.add(block)
+        self._requests += len(block.requests)
+        answered = sum(one.status == "ok" for one in block.requests)
+        if block.complete and answered < MIN_ANSWERED * len(block.requests):
+            errors = [one.error or one.status for one in block.requests if one.status != "ok"]
+            said = max(set(errors), key=errors.count)
+            msg = (
+                f"{len(block.requests) - answered} of {len(block.requests)} requests of a block "
+                f"found no answer: {said}; is the server well? --resume {self.record.path} goes on"
+            )
+            raise SlackwaterError(msg)
+
+
+class _Block:
+    """One block under way."""
+
+    def __init__(self, owner: Experiment, planned: Planned, schedule: list, arm: str) -> None:  # type: ignore[type-arg]
+        self._owner = owner
+        self.planned = planned
+        self._arm = arm
+        self._schedule = schedule
+        self.merges: list[Merge] = []
+        self._outcomes: list[Outcome] = []
+        self.load: LoadThread
+        self.began_s = 0.0
+
+    def play(self, merges: Callable[[], None]) -> None:
+        """Send the load, do `merges` beside it, wait for the last answer and record it all."""
+        owner = self._owner
+        self.load = start_open_loop(
+            owner.endpoint,
+            self._schedule,
+            on_outcome=self._outcomes.append,
+            anchor=owner.anchor,
+            limits=owner.limits,
+        )
+        self.began_s = owner.begin(self._arm)
+        complete = False
+        try:
+            merges()
+            while self.load.is_alive():
+                owner.check()
+                self.load.join(WAIT_S)
+            complete = True
+        finally:
+            self.load.stop()
+            self._record(complete)
+
+    def _record(self, complete: bool) -> None:
+        owner, design = self._owner, self._owner.design
+        report = self.load.result(owner.limits.timeout_s + 10)
+        start_us = report.started_us + round(design.settle_s * US_PER_S)
+        end_us = report.started_us + round(design.length_s * US_PER_S)
+        owner.take(
+            PlayedBlock(
+                number=self.planned.number,
+                round=self.planned.round,
+                arm=self._arm,  # type: ignore[arg-type]
+                began_us=report.started_us,
+                start_us=start_us,
+                end_us=end_us,
+                complete=complete,
+                client_cpu_s=report.client_cpu_s,
+                merges=self.merges,
+                requests=self._outcomes,
+            )
+        )

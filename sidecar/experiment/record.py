@@ -1,0 +1,151 @@
+"""The record of a calibration: JSON lines, one for what was set up and one a block as it ends.
+
+A block is written and synced whole; a line that a crash cut short is left out when it is read.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from calibration.effect.observed import Arm
+from sidecar.experiment.design import Design
+from sidecar.load import Outcome
+from slackwater.errors import InputError, SlackwaterError
+
+WARM_UP: Literal["warm_up"] = "warm_up"
+
+
+class Merge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One merge, from the first learner's start to the last one's end; microseconds.
+
+    Attributes:
+        id: of the merge.
+        start_us, end_us: the window.
+        done: false when it failed; its window is then no merge's.
+        detail: bytes, seconds, and what else the learners said.
+        reason: why it failed.
+    """
+
+    id: str
+    start_us: int
+    end_us: int
+    done: bool = True
+    detail: dict[str, Any] = {}
+    reason: str | None = None
+
+
+class PlayedBlock(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="block"):
+    """What happened in one block.
+
+    Attributes:
+        number: of the design; -1 for a warm-up.
+        round: likewise.
+        arm: or `warm_up`.
+        began_us: when its load began.
+        start_us: from here on it is measured.
+        end_us: arrivals up to here.
+        complete: false for one that was interrupted: it is in no figure.
+        client_cpu_s: of the load client.
+        merges: all of them, in order.
+        requests: everything that came due, in order of its end.
+    """
+
+    number: int
+    round: int
+    arm: Arm | Literal["warm_up"]
+    began_us: int
+    start_us: int
+    end_us: int
+    complete: bool
+    client_cpu_s: float
+    merges: list[Merge]
+    requests: list[Outcome]
+
+
+class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="calibration"):
+    """The first line.
+
+    Attributes:
+        schema_version: of the record.
+        started_us: when it began.
+        design: what is played.
+        server: what was measured, for people, and where.
+        merging: how merges are made.
+        hardware, versions: of the host.
+        options: what else was asked for.
+    """
+
+    schema_version: Literal[1] = 1
+    started_us: int
+    design: Design
+    server: str
+    merging: str
+    hardware: dict[str, Any]
+    versions: dict[str, str]
+    options: dict[str, Any] = {}
+
+
+class Record:
+    """A record that is being written; `open_new` or `reopen` make one."""
+
+    def __init__(self, path: Path, set_up: SetUp, blocks: Sequence[PlayedBlock] = ()) -> None:
+        self.path = path
+        self.set_up = set_up
+        self.blocks = list(blocks)
+
+    @classmethod
+    def open_new(cls, path: Path, set_up: SetUp) -> "Record":
+        """Begin a file that is not there yet; raises `InputError`."""
+        try:
+            with path.open("xb") as file:
+                _append(file, set_up)
+        except FileExistsError:
+            msg = f"{path} is there; continue it with --resume {path}, or name another --output"
+            raise InputError(msg) from None
+        except OSError as error:
+            msg = f"cannot write {path}: {error.strerror}; name another --output"
+            raise InputError(msg) from None
+        return cls(path, set_up)
+
+    @classmethod
+    def reopen(cls, path: Path) -> "Record":
+        """Read one back, to go on with or to make its figures again; raises `InputError`."""
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            msg = f"cannot read --resume {path}: {error.strerror}"
+            raise InputError(msg) from None
+        whole = text[: text.rfind(b"\n") + 1].splitlines()
+        try:
+            set_up = msgspec.json.decode(whole[0] if whole else b"", type=SetUp)
+            blocks = [msgspec.json.decode(line, type=PlayedBlock) for line in whole[1:]]
+        except msgspec.MsgspecError as error:
+            msg = f"{path} is no record of a calibration: {error}; give what --output left beside"
+            raise InputError(msg) from None
+        if len(text) > sum(len(line) + 1 for line in whole):
+            os.truncate(path, sum(len(line) + 1 for line in whole))
+        return cls(path, set_up, blocks)
+
+    def add(self, block: PlayedBlock) -> None:
+        """Write a block; raises `SlackwaterError` when it cannot be."""
+        self.blocks.append(block)
+        try:
+            with self.path.open("ab") as file:
+                _append(file, block)
+        except OSError as error:
+            msg = f"cannot write {self.path}: {error.strerror}; free space, then --resume it"
+            raise SlackwaterError(msg) from None
+
+    @property
+    def played(self) -> set[int]:
+        """Numbers of the blocks that are complete."""
+        return {block.number for block in self.blocks if block.complete and block.arm != WARM_UP}
+
+
+def _append(file: Any, line: SetUp | PlayedBlock) -> None:
+    file.write(msgspec.json.encode(line) + b"\n")
+    file.flush()
+    os.fsync(file.fileno())

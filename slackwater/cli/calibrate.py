@@ -1,0 +1,162 @@
+"""`slackwater calibrate`: what real merges do to a real server, as a profile."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.errors import InputError
+
+MINUTES = 10.0
+COMPARE_MINUTES = 5.0
+
+
+def calibrate(
+    launch_vllm: Annotated[
+        bool,
+        typer.Option(
+            "--launch-vllm", help="Start a vLLM with a tiny model here, and measure that."
+        ),
+    ] = False,
+    vllm_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Interpreter that has vLLM, for --launch-vllm.",
+            show_default=".venv-vllm of the checkout",
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An OpenAI-compatible server that runs already."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model's name at --endpoint.")] = None,
+    vocabulary: Annotated[
+        int | None,
+        typer.Option(
+            help="Prompts of token ids below this, for a vLLM without a tokenizer.",
+            show_default="prompts of words",
+        ),
+    ] = None,
+    merge_command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD",
+            help="A command that makes one merge of your own learners; its run time is the window.",
+            show_default="our learners merge",
+        ),
+    ] = None,
+    learners: Annotated[int, typer.Option(help="How many learners of ours merge.")] = 2,
+    parameters: Annotated[float, typer.Option(help="Parameters of each one's model.")] = 32e6,
+    effect_free: Annotated[
+        bool,
+        typer.Option(
+            "--effect-free",
+            help="A check of the measuring itself: learners at nice 19 and full speed, whose "
+            "merges should change nothing.",
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Minutes of blocks, starting up left out.",
+            show_default=f"{MINUTES:g}, {COMPARE_MINUTES:g} with --compare",
+        ),
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Requests a second, at random moments.")] = 6.0,
+    prompt_tokens: Annotated[int, typer.Option(help="Tokens in, of every request.")] = 64,
+    output_tokens: Annotated[int, typer.Option(help="Tokens out, of every request.")] = 16,
+    slo: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds above which a request violates.",
+            show_default="p95 beside learners that do not merge",
+        ),
+    ] = None,
+    precision: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Say how long it takes to know the p95 ratio so well."),
+    ] = 0.1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of arrivals, order of blocks and moments of merges.")
+    ] = 0,
+    name: Annotated[
+        str | None, typer.Option(help="The profile's name.", show_default="that of its file")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Profile to write; the record goes beside it, as FILE.jsonl.",
+            show_default="runs/calibrate-TIME.json",
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RECORD",
+            help="Go on with an interrupted record, by its own options; a whole one is not added "
+            "to, and its figures are made again.",
+        ),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="Measure anew under the profile's load and say whether it still fits: exit code "
+            "0 if it does, 1 if not, 3 if that cannot be told.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the profile as JSON, not the table.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live one.")] = False,
+) -> None:
+    """Measure what real merges do to a real server's latency, and write it as a profile.
+
+    Blocks of three arms in random order: the server alone, learners that do not merge, learners
+    that merge. Ctrl-C keeps every block that is whole.
+    """
+    from slackwater.cli.calibrate_job import Asked, run
+
+    if launch_vllm + (endpoint is not None) != 1 and resume is None:
+        msg = "give --launch-vllm, or --endpoint URL --model NAME: one of the two"
+        raise InputError(msg)
+    if endpoint is not None and model is None:
+        msg = f"--endpoint {endpoint} needs --model, the name that the server gives its model"
+        raise InputError(msg)
+    if merge_command is not None and effect_free:
+        msg = "--effect-free is about learners of ours; leave --merge-command out"
+        raise InputError(msg)
+    usual = MINUTES if compare is None else COMPARE_MINUTES
+    asked = Asked(
+        launch_vllm=launch_vllm,
+        vllm_python=vllm_python,
+        endpoint=endpoint,
+        model=model,
+        vocabulary=vocabulary,
+        merge_command=merge_command,
+        learners=learners,
+        parameters=_whole(parameters),
+        effect_free=effect_free,
+        minutes=usual if minutes is None else minutes,
+        rate_per_s=rate,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        slo_s=slo,
+        precision=precision,
+        seed=seed,
+        name=name,
+        output=output,
+        resume=resume,
+        compare=compare,
+    )
+    raise typer.Exit(run(asked, as_json=json, wants_plain=plain))
+
+
+def _whole(value: float) -> int:
+    """32e6 is written as a decimal and means a whole number."""
+    if not (1 <= value <= 1e12 and value.is_integer()):
+        msg = f"--parameters is {value:g}; it must be a whole number of 1 or more"
+        raise InputError(msg)
+    return int(value)

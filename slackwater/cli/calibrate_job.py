@@ -1,0 +1,354 @@
+"""One calibration from options to profile: server, learners, blocks, figures."""
+
+import contextlib
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slackwater.cli.calibrate_profile import encoded, profile_of, written
+from slackwater.cli.outputs import PROFILE, Output, check_outputs
+from slackwater.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from calibration.effect import Measured
+    from calibration.profile import Profile
+    from sidecar.experiment.merging import Merging
+    from sidecar.experiment.play import Progress
+    from sidecar.experiment.record import Record
+    from sidecar.load import Anchor, Endpoint
+    from slackwater.testbed.signals import StopSignals
+
+RUNS_DIR = Path("runs")
+TIMEOUT_S = 60.0
+LINE_S = 10.0
+CODES = {"same": 0, "changed": 1, "unknown": 3}
+TINY_VOCABULARY = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The command's options; see `calibrate`."""
+
+    launch_vllm: bool
+    vllm_python: Path | None
+    endpoint: str | None
+    model: str | None
+    vocabulary: int | None
+    merge_command: str | None
+    learners: int
+    parameters: int
+    effect_free: bool
+    minutes: float
+    rate_per_s: float
+    prompt_tokens: int
+    output_tokens: int
+    slo_s: float | None
+    precision: float
+    seed: int
+    name: str | None
+    output: Path | None
+    resume: Path | None
+    compare: Path | None
+
+
+def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
+    """Measure, write and print; the exit code. Raises `InputError` and `SlackwaterError`."""
+    from rich.console import Console
+
+    from slackwater.cli import calibrate_output
+    from slackwater.testbed.signals import StopSignals
+
+    before = _before(asked)
+    asked = asked if before is None else _as_before(asked, before)
+    _check(asked)
+    with StopSignals() as signals:
+        record, whole = _recorded(asked, signals, Console(stderr=True), wants_plain)
+    out = Console(highlight=False)
+    measured = _measured(record, asked)
+    profile_path = record.path.with_suffix("") if before is None else None
+    profile = profile_of(asked.name or record.path.with_suffix("").stem, record, measured)
+    if profile_path is not None:
+        written(profile_path, profile)
+    if as_json:
+        out.print(encoded(profile).decode(), end="", soft_wrap=True, markup=False)
+    else:
+        calibrate_output.print_measured(out, record, measured, asked.precision)
+    code = 0
+    if before is not None:
+        code = compared(out if not as_json else Console(stderr=True), before, profile)
+    if not as_json:
+        calibrate_output.print_files(out, profile_path, record)
+    return code if whole else signals.exit_code
+
+
+def _measured(record: "Record", asked: Asked) -> "Measured":
+    import numpy as np
+
+    from calibration.effect import measure
+    from sidecar.experiment.observing import observed
+
+    rng = np.random.default_rng(record.set_up.design.seed)
+    given = asked.slo_s if asked.slo_s is not None else record.set_up.options.get("slo_s")
+    return measure(observed(record), slo_s=given, precision=asked.precision, rng=rng)
+
+
+def _check(asked: Asked) -> None:
+    if asked.slo_s is not None and not 0 < asked.slo_s < 1e6:
+        msg = f"--slo is {asked.slo_s:g}; it must be above 0 s"
+        raise InputError(msg)
+    if not 0 < asked.precision < 1e3:
+        msg = f"--precision is {asked.precision:g}; it must be a share such as 0.1"
+        raise InputError(msg)
+    if asked.seed < 0:
+        msg = f"--seed is {asked.seed}; it must be 0 or more"
+        raise InputError(msg)
+    if asked.resume is not None and asked.output is not None:
+        msg = "--resume writes the profile beside its record; leave --output out"
+        raise InputError(msg)
+    if asked.resume is not None and asked.resume.suffix != ".jsonl":
+        msg = f"--resume {asked.resume} is no record; give the .jsonl file beside the profile"
+        raise InputError(msg)
+    check_outputs([Output("--output", asked.output, PROFILE)], (asked.compare, asked.resume))
+
+
+def _before(asked: Asked) -> "Profile | None":
+    from calibration.profile import decode_profile
+    from slackwater.cli.evaluate_figures import read_file
+
+    if asked.compare is None:
+        return None
+    text = read_file(asked.compare, "--compare")
+    profile = decode_profile(text, f"--compare {asked.compare}")
+    if profile.measurement is None:
+        msg = (
+            f"--compare {asked.compare} has no measurement; give what `slackwater calibrate` wrote"
+        )
+        raise InputError(msg)
+    return profile
+
+
+def _as_before(asked: Asked, before: "Profile") -> Asked:
+    """The same load and objective, or the comparison would be of these."""
+    then = before.measurement
+    assert then is not None  # noqa: S101 - checked as it was read
+    return replace(
+        asked,
+        rate_per_s=then.rate_per_s,
+        prompt_tokens=then.prompt_tokens,
+        output_tokens=then.output_tokens,
+        slo_s=before.slo_s,
+    )
+
+
+def compared(out: "Console", before: "Profile", now: "Profile") -> int:
+    """Print how two measured profiles agree; the exit code."""
+    from calibration.effect import Interval, agreement
+    from calibration.effect.agreement import overall
+    from slackwater.cli.calibrate_output import print_agreement
+
+    def figures(profile: "Profile") -> dict[str, Interval | None]:
+        one = profile.measurement
+        assert one is not None  # noqa: S101 - both are measured
+        known = {
+            "p50 ratio": one.merging_effect.p50_ratio,
+            "p95 ratio": one.merging_effect.p95_ratio,
+            "window, s": one.window_s,
+            "p50 without merges, s": one.p50_s,
+            "p95 without merges, s": one.p95_s,
+        }
+        return {
+            name: None if r is None else Interval(r.value, r.low, r.high)
+            for name, r in known.items()
+        }
+
+    found = agreement(figures(before), figures(now))
+    word = overall(found)
+    print_agreement(out, before, found, word)
+    return CODES[word]
+
+
+def _recorded(
+    asked: Asked, signals: "StopSignals", console: "Console", wants_plain: bool
+) -> "tuple[Record, bool]":
+    """Every block played that can be, and whether that is all of them."""
+    from sidecar.experiment.record import Record
+    from sidecar.load import Anchor
+
+    if asked.resume is not None:
+        record = Record.reopen(asked.resume)
+        if len(record.played) == len(list(record.set_up.design.planned())):
+            return record, True
+        if not asked.launch_vllm and asked.endpoint is None:
+            return record, True
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
+        say = _Saying(console, wants_plain)
+        stack.callback(say.end)
+        anchor = Anchor.now()
+        merging = _merging(asked, anchor, folder)
+        endpoint = _endpoint(asked, folder, stack, say)
+        record = (
+            Record.reopen(asked.resume)
+            if asked.resume is not None
+            else _new_record(asked, endpoint, merging, anchor)
+        )
+        return record, _play(record, endpoint, merging, anchor, signals, say)
+
+
+def _play(
+    record: "Record",
+    endpoint: "Endpoint",
+    merging: "Merging",
+    anchor: "Anchor",
+    signals: "StopSignals",
+    say: "_Saying",
+) -> bool:
+    from sidecar.experiment.play import Experiment, Interrupted
+    from sidecar.load import Limits
+
+    def check() -> None:
+        if signals.first is not None:
+            raise Interrupted
+
+    try:
+        say.word("starting the learners")
+        merging.start(check)
+        experiment = Experiment(
+            record=record,
+            endpoint=endpoint,
+            merging=merging,
+            anchor=anchor,
+            stopping=lambda: signals.first is not None,
+            show=say.progress,
+            limits=Limits(timeout_s=TIMEOUT_S),
+        )
+        return experiment.run()
+    except Interrupted:
+        return False
+    finally:
+        merging.stop()
+
+
+def _merging(asked: Asked, anchor: "Anchor", folder: Path) -> "Merging":
+    from sidecar.experiment.led import Learners, LedLearners
+    from sidecar.experiment.merging import CommandMerging
+
+    if asked.merge_command is not None:
+        return CommandMerging(asked.merge_command, anchor)
+    learners = Learners(
+        number=asked.learners,
+        parameters=asked.parameters,
+        effect_free=asked.effect_free,
+        seed=asked.seed,
+    )
+    return LedLearners(learners, anchor, folder)
+
+
+def _endpoint(
+    asked: Asked, folder: Path, stack: contextlib.ExitStack, say: "_Saying"
+) -> "Endpoint":
+    from sidecar.load import VLLM_TOKENS, Endpoint, check_endpoint
+
+    if asked.launch_vllm:
+        from sidecar.launch import PYTHON, LaunchedVllm
+
+        say.word("starting vLLM: up to a minute")
+        server = stack.enter_context(
+            LaunchedVllm(
+                asked.vllm_python or PYTHON,
+                log=folder / "vllm.log",
+                progress=lambda so_far_s: say.word(f"starting vLLM: {so_far_s:.0f} s"),
+            )
+        )
+        endpoint = Endpoint(
+            url=server.base_url,
+            model=server.model,
+            vocabulary=TINY_VOCABULARY,
+            extra=VLLM_TOKENS,
+        )
+    else:
+        assert asked.endpoint is not None  # noqa: S101 - one of the two was given
+        assert asked.model is not None  # noqa: S101 - likewise
+        extra = {} if asked.vocabulary is None else VLLM_TOKENS
+        endpoint = Endpoint(
+            url=asked.endpoint, model=asked.model, vocabulary=asked.vocabulary, extra=extra
+        )
+    check_endpoint(endpoint)
+    return endpoint
+
+
+def _new_record(
+    asked: Asked, endpoint: "Endpoint", merging: "Merging", anchor: "Anchor"
+) -> "Record":
+    from sidecar.experiment.design import Design, fitting
+    from sidecar.experiment.host import hardware, versions
+    from sidecar.experiment.record import Record, SetUp
+
+    rounds, block_s = fitting(asked.minutes, merging.arms)
+    design = Design(
+        arms=merging.arms,
+        rounds=rounds,
+        block_s=block_s,
+        rate_per_s=asked.rate_per_s,
+        prompt_tokens=asked.prompt_tokens,
+        output_tokens=asked.output_tokens,
+        seed=asked.seed,
+    )
+    path = asked.output
+    if path is None:
+        RUNS_DIR.mkdir(exist_ok=True)
+        path = RUNS_DIR / f"calibrate-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
+    set_up = SetUp(
+        started_us=anchor.now_us(),
+        design=design,
+        server=f"{endpoint.model} at {endpoint.base}",
+        merging=merging.name,
+        hardware=hardware(),
+        versions=versions(endpoint.base),
+        options={"slo_s": asked.slo_s, "minutes": asked.minutes},
+    )
+    return Record.open_new(path.with_name(path.name + ".jsonl"), set_up)
+
+
+class _Saying:
+    """Where it is: one live line on a terminal, else a line every ten seconds."""
+
+    def __init__(self, console: "Console", wants_plain: bool) -> None:
+        self._console = console
+        self._live = console.is_terminal and not wants_plain
+        self._status = console.status("") if self._live else None
+        self._due_s = 0.0
+        self._last = ""
+        if self._status is not None:
+            self._status.start()
+
+    def word(self, text: str) -> None:
+        """Something else than a block."""
+        if self._status is not None:
+            self._status.update(text)
+        elif text.partition(":")[0] != self._last:
+            self._last = text.partition(":")[0]
+            self._console.print(text, highlight=False)
+
+    def progress(self, now: "Progress") -> None:
+        """A block is played."""
+        from slackwater.cli.calibrate_output import ARM_WORDS
+
+        text = (
+            f"{ARM_WORDS.get(now.what, now.what)}; {now.requests:,} requests, {now.merges} merges; "
+            f"{now.left_s / 60:.1f} min left"
+        )
+        if self._status is not None:
+            self._status.update(text)
+        elif time.monotonic() >= self._due_s:
+            self._due_s = time.monotonic() + LINE_S
+            self._console.print(text, highlight=False)
+
+    def end(self) -> None:
+        """Nothing more will be said."""
+        if self._status is not None:
+            self._status.stop()

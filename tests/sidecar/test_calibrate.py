@@ -1,0 +1,275 @@
+"""`slackwater calibrate`: blocks, merges and figures, against a real small server over HTTP."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from openai_server import MODEL, OpenAIServer
+from rich.console import Console
+
+from calibration.effect import measure
+from calibration.measurement import Ratio
+from calibration.profile import decode_profile
+from sidecar.experiment.design import Design, fitting
+from sidecar.experiment.merging import CommandMerging, MergeError
+from sidecar.experiment.observing import accounts, discarded, observed
+from sidecar.experiment.play import Experiment
+from sidecar.experiment.record import Record, SetUp
+from sidecar.load import Anchor, Endpoint, Limits
+from slackwater.cli import calibrate_job
+from slackwater.cli.calibrate import calibrate
+from slackwater.errors import InputError, SlackwaterError
+
+ARMS = ("learners", "merges")
+MERGE = "sh -c 'sleep 0.04'"
+
+
+class ServerThread(threading.Thread):
+    """A server in a loop of its own, for as long as a test needs it."""
+
+    def __init__(self, **how):
+        super().__init__(daemon=True)
+        self.server = OpenAIServer(**how)
+        self.up, self.loop = threading.Event(), asyncio.new_event_loop()
+
+    def run(self):
+        self.loop.run_until_complete(self._serve())
+
+    async def _serve(self):
+        self.enough = asyncio.Event()
+        async with self.server.serving():
+            self.up.set()
+            await self.enough.wait()
+
+    def __enter__(self):
+        self.start()
+        self.up.wait()
+        return self.server
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.enough.set)
+        self.join()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ServerThread() as one:
+        yield one
+
+
+def design(**given):
+    usual = {"arms": ARMS, "rounds": 2, "block_s": 0.6, "settle_s": 0.1, "rate_per_s": 100.0}
+    usual |= {"pause_s": (0.02, 0.06), "warm_up_s": 0.1, "output_tokens": 2, "seed": 3}
+    return Design(**(usual | given))
+
+
+def new_record(path, anchor, **given):
+    set_up = SetUp(
+        started_us=anchor.now_us(),
+        design=design(**given),
+        server="a test's",
+        merging=MERGE,
+        hardware={},
+        versions={},
+    )
+    return Record.open_new(path, set_up)
+
+
+def play(record, url, anchor, *, command=MERGE, stopping=lambda: False):
+    experiment = Experiment(
+        record=record,
+        endpoint=Endpoint(url=url, model=MODEL),
+        merging=CommandMerging(command, anchor),
+        anchor=anchor,
+        stopping=stopping,
+        show=lambda _: None,
+        limits=Limits(timeout_s=10),
+    )
+    return experiment.run()
+
+
+@pytest.fixture(scope="module")
+def played(server, tmp_path_factory):
+    anchor = Anchor.now()
+    record = new_record(tmp_path_factory.mktemp("played") / "one.json.jsonl", anchor)
+    assert play(record, server.url, anchor)
+    return record
+
+
+def test_every_block_is_played_once_and_every_request_accounted_for(played, server):
+    assert sorted(block.number for block in played.blocks) == [-1, 0, 1, 2, 3]
+    found = accounts(played)
+    assert set(found) == {"warm_up", *ARMS}
+    for one in found.values():
+        assert one.ok + one.aborted + one.timeout + one.error + one.dropped == one.due
+    assert sum(one.due for one in found.values()) == len(server.bodies)
+
+
+def test_arms_of_a_round_have_the_same_arrivals_and_so_a_matched_load(played):
+    offsets = {}
+    for block in played.blocks[1:]:
+        offsets[block.round, block.arm] = sorted(
+            one.scheduled_us - block.began_us for one in block.requests
+        )
+    for number in (0, 1):
+        ours, theirs = offsets[number, "merges"], offsets[number, "learners"]
+        assert len(ours) == len(theirs)
+        assert np.abs(np.subtract(ours, theirs)).max() <= 2  # Of whole microseconds, rounded.
+    assert measured(played).load.matched
+
+
+def test_merges_lie_in_blocks_that_merge_and_the_first_two_are_discarded(played):
+    assert len(discarded(played)) == 2
+    for block in played.blocks[1:]:
+        assert bool(block.merges) == (block.arm == "merges")
+        for merge in block.merges:
+            assert block.began_us <= merge.start_us < merge.end_us
+            assert merge.end_us - merge.start_us >= 40_000
+
+
+def measured(record):
+    rng = np.random.default_rng(0)
+    return measure(observed(record), slo_s=None, precision=0.1, rng=rng, draws=200)
+
+
+def test_record_read_back_gives_the_same_figures(played):
+    again = Record.reopen(played.path)
+    assert measured(again) == measured(played)
+
+
+def test_interrupted_block_is_kept_out_of_figures_and_played_again(server, tmp_path):
+    anchor = Anchor.now()
+    record = new_record(tmp_path / "one.json.jsonl", anchor, rounds=1)
+    ended = lambda: any(block.number == 0 for block in record.blocks)  # noqa: E731
+    assert not play(record, server.url, anchor, stopping=ended)
+    interrupted = record.blocks[-1]
+    assert not interrupted.complete
+    again = Record.reopen(record.path)
+    assert again.played == {0}
+    assert play(again, server.url, anchor)
+    assert again.played == {0, 1}
+    due = sum(one.due for one in accounts(again).values())
+    assert due == sum(len(block.requests) for block in again.blocks)
+    assert len(observed(again).blocks) == 2
+
+
+def test_line_that_a_crash_cut_short_is_left_out(played, tmp_path):
+    path = tmp_path / "torn.json.jsonl"
+    path.write_bytes(played.path.read_bytes()[:-100])
+    torn = Record.reopen(path)
+    assert len(torn.blocks) == len(played.blocks) - 1
+    assert path.read_bytes().endswith(b"\n")
+
+
+def test_merge_command_that_fails_ends_it_with_its_last_words(server, tmp_path):
+    anchor = Anchor.now()
+    record = new_record(tmp_path / "one.json.jsonl", anchor)
+    with pytest.raises(MergeError, match="ended with 3, no peers"):
+        play(record, server.url, anchor, command="sh -c 'echo no peers >&2; exit 3'")
+    assert [block.complete for block in record.blocks] == [False]
+
+
+def test_merge_command_that_is_not_there_is_named(server, tmp_path):
+    anchor = Anchor.now()
+    record = new_record(tmp_path / "one.json.jsonl", anchor)
+    with pytest.raises(InputError, match="cannot run --merge-command absent-program"):
+        play(record, server.url, anchor, command="absent-program --now")
+
+
+def test_server_that_answers_nothing_ends_it(tmp_path):
+    anchor = Anchor.now()
+    record = new_record(tmp_path / "one.json.jsonl", anchor)
+    with ServerThread(refuse=503) as ill, pytest.raises(SlackwaterError, match="out of order"):
+        play(record, ill.url, anchor)
+    assert accounts(record)["warm_up"].error == len(record.blocks[0].requests) > 0
+
+
+def test_equal_seeds_give_equal_designs_and_rounds_play_every_arm():
+    one, other = design(rounds=5), design(rounds=5, seed=4)
+    plan = list(one.planned())
+    assert plan == list(design(rounds=5).planned()) != list(other.planned())
+    for number in range(5):
+        assert {block.arm for block in plan if block.round == number} == set(ARMS)
+    assert one.schedule(plan[0]) == one.schedule(plan[1]) != one.schedule(plan[2])
+
+
+@pytest.mark.parametrize(
+    ("minutes", "rounds", "block_s"), [(10, 6, 31.333), (5, 6, 14.667), (3, 5, 10.0)]
+)
+def test_minutes_are_cut_into_six_rounds_where_they_last_so_long(minutes, rounds, block_s):
+    arms = ("nothing", "learners", "merges")
+    assert fitting(minutes, arms) == (rounds, pytest.approx(block_s))
+
+
+def test_too_few_minutes_say_how_many_a_round_takes():
+    with pytest.raises(InputError, match="one round of short blocks takes"):
+        fitting(0.3, ("nothing", "learners", "merges"))
+
+
+def asked(**given):
+    names = calibrate_job.Asked.__dataclass_fields__
+    usual = dict.fromkeys(names) | {"launch_vllm": False, "precision": 0.1, "seed": 0}
+    return calibrate_job.Asked(**(usual | {"minutes": 1.0, "rate_per_s": 6.0} | given))
+
+
+def test_whole_record_gives_its_profile_again(played, capsys):
+    assert calibrate_job.run(asked(resume=played.path), as_json=False, wants_plain=True) == 0
+    profile = decode_profile(played.path.with_suffix("").read_bytes())
+    assert profile.name == "one"
+    one = profile.measurement
+    assert (one.merges, one.merges_discarded) == (len(observed(played).windows), 2)
+    assert one.accounts["merges"]["due"] == accounts(played)["merges"].due
+    assert (profile.effect is None) == (one.merges < 10)
+    held = json.loads(played.path.with_suffix("").read_bytes())
+    assert "slots" not in held["queue"]
+    shown = capsys.readouterr().out
+    assert "every request and merge" in shown
+    assert "nan" not in shown
+
+
+def with_intervals(profile, factor=1.0, width=0.05):
+    """The profile with every figure that is compared known to so much either side."""
+
+    def known(value):
+        return Ratio(value=value, low=value / (1 + width), high=value * (1 + width))
+
+    one = profile.measurement
+    effect = replace(one.merging_effect, p50_ratio=known(2.0), p95_ratio=known(2.0))
+    figures = {"p50_s": known(0.1), "p95_s": known(0.2), "window_s": known(factor)}
+    return replace(profile, measurement=replace(one, merging_effect=effect, **figures))
+
+
+@pytest.mark.parametrize(
+    ("factor", "width", "code"), [(1.05, 0.05, 0), (1.5, 0.05, 1), (1.05, 0.5, 3)]
+)
+def test_profile_that_fits_one_that_does_not_and_one_that_cannot_be_told(
+    played, factor, width, code
+):
+    calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
+    profile = decode_profile(played.path.with_suffix("").read_bytes())
+    before, now = with_intervals(profile), with_intervals(profile, factor, width)
+    assert calibrate_job.compared(Console(quiet=True), before, now) == code
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give --launch-vllm, or --endpoint"),
+        ({"endpoint": "http://127.0.0.1:1"}, "needs --model"),
+        ({"launch_vllm": True, "merge_command": "x", "effect_free": True}, "--effect-free"),
+        ({"launch_vllm": True, "parameters": 0.5}, "--parameters"),
+        ({"launch_vllm": True, "slo": -1.0}, "--slo"),
+        ({"launch_vllm": True, "precision": 0.0}, "--precision"),
+        ({"resume": "x.json"}, "no record"),
+        ({"launch_vllm": True, "compare": "absent.json"}, "cannot read --compare"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_one_line(given, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = {key: Path(value) for key, value in given.items() if key in ("resume", "compare")}
+    with pytest.raises(InputError, match=said):
+        calibrate(**(given | paths))
