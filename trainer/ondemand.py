@@ -23,8 +23,11 @@ import torch
 from slackwater.attach import MergeOrder
 from slackwater.attach.orders import H_MAX
 from trainer.cards import FORCED_ID
+from trainer.checkpoint import write_checkpoint
+from trainer.inner import InnerOptimizer
 from trainer.join import Place, join
 from trainer.merge import Merger
+from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
 from trainer.shared import Shared
 from trainer.text import Shard, read_text
@@ -103,7 +106,8 @@ class Led:
         )
         shard = Shard.cut(read_text(None), asked.rank, asked.learners)
         self._training = Training(settings, shard, asked.rank)
-        self._shared = Shared(self._training.outer)
+        self._outer = OuterState(*self._training.model.parameters())
+        self._shared = Shared(self._outer)
         self._told: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._voice = Voice()
@@ -118,13 +122,13 @@ class Led:
             join_timeout_s=asked.patience_s,
             stopping=self._ended.is_set,
         )
-        path = folder / f"{own}.safetensors"
+        self._path = folder / f"{own}.safetensors"
         self._merger = Merger(
             self._voice,
             self._group,
-            self._training.outer,
-            heal=self._training.inner.reset,
-            save=lambda order: self._training.save(path, order),
+            self._outer,
+            heal=self._heal,
+            save=self._save,
             shared=self._shared,
         )
         self._steps = 0
@@ -133,7 +137,7 @@ class Led:
         """Until told to end; the learner rests at first."""
         threading.Thread(target=self._listen, name="told", daemon=True).start()
         self._tell()
-        self._voice.say("ready", parameters=self._training.outer.parameters)
+        self._voice.say("ready", parameters=self._outer.parameters)
         training = False
         try:
             while (told := self._next(wait=not training)) is None or told.do != "end":
@@ -157,6 +161,7 @@ class Led:
 
     def _step(self) -> None:
         self._training.step()
+        self._merger.trained(self._training.tokens_per_step)
         self._steps += 1
         self._tell()
 
@@ -172,6 +177,20 @@ class Led:
         order = MergeOrder(f"{FORCED_ID}{name}", self._steps, since, shared.epoch, H_MAX, ())
         self._merger.run(order)
         self._tell()
+
+    def _save(self, order: MergeOrder) -> int:
+        """All that this learner would need to go on; the weights are the global ones."""
+        state = {
+            "step": order.step,
+            "epoch": order.epoch + 1,
+            "outer": self._outer.state_dict(),
+            "inner": [part.state_dict() for part in self._training.inner.parts],
+            "data": self._training.state_dict(),
+        }
+        return write_checkpoint(self._path, state)
+
+    def _heal(self) -> None:
+        self._training.inner = InnerOptimizer(self._training.model)
 
     def _listen(self) -> None:
         decode = msgspec.json.Decoder(Told).decode
