@@ -1,7 +1,9 @@
-"""Hypothesis judges results, not speed; a broker and a stand-in controller for any test."""
+"""Hypothesis judges results, not speed; a broker, a run log and a controller for any test."""
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -31,6 +33,22 @@ def settings(broker: EmbeddedBroker) -> RunSettings:
     prefix = f"test{next(NUMBERS)}"
     make_topics(broker.bootstrap, prefix, partitions=1)
     return RunSettings(bootstrap=broker.bootstrap, prefix=prefix, run_id="run-1")
+
+
+@pytest.fixture(scope="session")
+def empty_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run log without rows, for copies: making tables and views takes a second of a core."""
+    from streams.runlog import RunLog
+
+    made = tmp_path_factory.mktemp("empty") / "run.duckdb"
+    RunLog(made).close()
+    return made
+
+
+@pytest.fixture
+def log_path(empty_log: Path, tmp_path: Path) -> Path:
+    """An empty run log of this test's own."""
+    return Path(shutil.copy(empty_log, tmp_path / "run.duckdb"))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import duckdb
 
 import sql
 from slackwater.errors import InputError, RunLogError
+from streams.runlog import views
 from streams.runlog.wal import set_aside, torn_bytes, wal_path
 
 LOCK_WAIT_S = 5.0
@@ -142,5 +143,5 @@ def _prepare(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"{sql.SCHEMA_VERSION}; name a new file by --db"
         )
         raise RunLogError(msg)
-    connection.execute(sql.views())
+    views.renew(connection)
     connection.execute("COMMIT")

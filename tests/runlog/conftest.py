@@ -1,5 +1,6 @@
 """A run log small enough to reckon by hand, and the strategies of the event schema."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from streams.runlog import RunLog
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.duckdb"
+def path(log_path):
+    return log_path
 
 
 @pytest.fixture
@@ -24,9 +25,9 @@ def log(path):
 
 
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory):
+def filled(tmp_path_factory, empty_log):
     """The hand-made log, closed."""
-    made = tmp_path_factory.mktemp("handmade") / "run.duckdb"
+    made = shutil.copy(empty_log, tmp_path_factory.mktemp("handmade") / "run.duckdb")
     with RunLog(made) as opened:
         fill(opened)
     return made

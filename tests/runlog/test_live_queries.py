@@ -1,5 +1,6 @@
 """Questions from other processes while the writer holds the file."""
 
+import shutil
 import socket
 import stat
 import subprocess
@@ -188,10 +189,10 @@ def test_a_file_in_the_socket_s_place_is_left_alone(path):
     assert not elsewhere.exists()
 
 
-def test_a_path_too_long_for_a_socket_is_answered_all_the_same(tmp_path, monkeypatch):
+def test_a_path_too_long_for_a_socket_is_answered_all_the_same(empty_log, tmp_path, monkeypatch):
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
-    path = deep / "run.duckdb"
+    path = shutil.copy(empty_log, deep / "run.duckdb")
     with RunLog(path) as log:
         put(log, 0)
         monkeypatch.chdir(deep)

@@ -1,5 +1,6 @@
 """`slackwater report`: a page from run logs, of ended runs and of one that is being written."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -112,13 +113,13 @@ def write(
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory):
+def logs(tmp_path_factory, empty_log):
     """The log of a run with merges, that of its control, and that of a run on another load."""
     folder = tmp_path_factory.mktemp("logs") / "runs"
     folder.mkdir()
     made = {"live": {}, "control": {"policy": "none", "merges": ()}, "other": {"seed": 2}}
     for name, changed in made.items():
-        with RunLog(folder / f"{name}.duckdb") as log:
+        with RunLog(shutil.copy(empty_log, folder / f"{name}.duckdb")) as log:
             write(log, run_id=name, **changed)
             log.finish_run(name, "complete", us(100))
     return folder
@@ -180,8 +181,7 @@ def test_runs_are_found_by_their_id_and_the_newest_by_default(logs, command, mon
     assert "runs/other.duckdb, the newest run log" in told.err
 
 
-def test_it_works_while_a_run_is_writing(tmp_path, command):
-    path = tmp_path / "run.duckdb"
+def test_it_works_while_a_run_is_writing(tmp_path, path, command):
     with RunLog(path) as log:
         write(log)
         command(path)
@@ -189,8 +189,7 @@ def test_it_works_while_a_run_is_writing(tmp_path, command):
     assert "live: running, so what was in service at its end is not in it" in page.text
 
 
-def test_a_merge_after_the_traffic_is_no_merit(tmp_path, command):
-    path = tmp_path / "run.duckdb"
+def test_a_merge_after_the_traffic_is_no_merit(tmp_path, path, command):
     with RunLog(path) as log:
         write(log, merges=(20.0, 40.0, 65.0, 99.9))
     command(path)
@@ -199,8 +198,8 @@ def test_a_merge_after_the_traffic_is_no_merit(tmp_path, command):
     assert "live: 1 merges began after the traffic had ended" in page.text
 
 
-def test_a_run_named_like_markup_is_text(tmp_path, command):
-    path, name = tmp_path / "run.duckdb", "<script>'alert(1)'"
+def test_a_run_named_like_markup_is_text(tmp_path, path, command):
+    name = "<script>'alert(1)'"
     with RunLog(path) as log:
         write(log, run_id=name, trace="<b>bold")
     command(path)
@@ -209,7 +208,7 @@ def test_a_run_named_like_markup_is_text(tmp_path, command):
     assert name in page.text
 
 
-def test_mistakes_end_in_one_line(logs, tmp_path, refused):
+def test_mistakes_end_in_one_line(logs, empty_log, tmp_path, refused):
     live = logs / "live.duckdb"
     assert "no run log nowhere" in refused("nowhere")
     assert "is given twice" in refused(live, live)
@@ -223,6 +222,6 @@ def test_mistakes_end_in_one_line(logs, tmp_path, refused):
         ("bare", {}, "settings name no corridor"),
         ("scored", {"evaluation": {}}, "a run of an evaluation, not a live one"),
     ]:
-        with RunLog(tmp_path / f"{name}.duckdb") as log:
+        with RunLog(shutil.copy(empty_log, tmp_path / f"{name}.duckdb")) as log:
             write(log, settings=settings)
         assert said in refused(tmp_path / f"{name}.duckdb")

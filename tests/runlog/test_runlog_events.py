@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from typing import get_args
 
 import msgspec
@@ -22,8 +23,9 @@ UNKNOWN_FIELDS = st.dictionaries(st.text(min_size=1), st.integers() | st.text() 
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    with RunLog(tmp_path_factory.mktemp("events") / "run.duckdb") as opened:
+def shared(tmp_path_factory, empty_log):
+    made = shutil.copy(empty_log, tmp_path_factory.mktemp("events") / "run.duckdb")
+    with RunLog(made) as opened:
         opened.numbers = itertools.count()
         yield opened
 

@@ -56,7 +56,8 @@ def test_a_directory_is_no_run_log(tmp_path):
         RunLog(tmp_path)
 
 
-def test_a_database_of_something_else_is_left_alone(path):
+def test_a_database_of_something_else_is_left_alone(tmp_path):
+    path = tmp_path / "mine.duckdb"
     with duckdb.connect(str(path)) as other:
         other.execute("CREATE TABLE mine (a INT)")
     with pytest.raises(RunLogError, match="something else"):

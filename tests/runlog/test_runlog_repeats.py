@@ -29,8 +29,8 @@ def fill(log: RunLog, *messages: list[Event]) -> None:
     log.commit()
 
 
-def test_merges_of_one_id_an_hour_apart_are_two_windows(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run.duckdb", "r") as log:
+def test_merges_of_one_id_an_hour_apart_are_two_windows(log_path: Path) -> None:
+    with RunLog(log_path, "r") as log:
         fill(log, merge(0), merge(0, "b"), merge(3600), merge(3600, "b"))
         rows = log.rows(
             "SELECT (finished_us - started_us) / 1e6, finished, bytes_exchanged FROM stg_windows"
@@ -38,14 +38,14 @@ def test_merges_of_one_id_an_hour_apart_are_two_windows(tmp_path: Path) -> None:
     assert rows == [(1.0, 2, 800), (1.0, 2, 800)]
 
 
-def test_report_that_was_sent_twice_counts_once(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run.duckdb", "r") as log:
+def test_report_that_was_sent_twice_counts_once(log_path: Path) -> None:
+    with RunLog(log_path, "r") as log:
         fill(log, merge(0), merge(0))
         assert log.rows("SELECT finished, bytes_exchanged FROM stg_windows") == [(1, 400)]
 
 
-def test_request_that_came_again_late_counts_once(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run.duckdb", "r") as log:
+def test_request_that_came_again_late_counts_once(log_path: Path) -> None:
+    with RunLog(log_path, "r") as log:
         log.append([request()], topic="t", partition=0, offset=0, late=())
         log.append([request()], topic="t", partition=0, offset=1, late={0})
         log.commit()

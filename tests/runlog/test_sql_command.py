@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,10 +180,10 @@ def test_limit_bounds_the_rows_and_the_rest_is_mentioned(filled):
     assert len(rows) == 14
 
 
-def test_the_newest_run_log_is_asked_by_default(tmp_path):
+def test_the_newest_run_log_is_asked_by_default(empty_log, tmp_path):
     (tmp_path / "runs").mkdir()
     for number, name in enumerate(["a", "c", "b"]):
-        path = tmp_path / "runs" / f"{name}.duckdb"
+        path = shutil.copy(empty_log, tmp_path / "runs" / f"{name}.duckdb")
         with RunLog(path) as log:
             log.append([request(name, 1, 1, "ok")], topic="t", partition=0, offset=0)
             log.commit()

@@ -40,10 +40,9 @@ def open_sink(log: RunLog) -> DuckDBLog:
     return DuckDBLog(log, RUN, Metrics(CollectorRegistry()))
 
 
-def test_decision_sent_again_after_a_restart_is_logged_once(tmp_path: Path) -> None:
-    path = tmp_path / "run.duckdb"
+def test_decision_sent_again_after_a_restart_is_logged_once(log_path: Path) -> None:
     for start in (0, 10):
-        with RunLog(path, "r") as log:
+        with RunLog(log_path, "r") as log:
             sink = open_sink(log)
             append(sink, DECISIONS, start, decision(1.0), decision(2.0))
             append(sink, DECISIONS, start + 1, decision(2.0 + start))
@@ -55,8 +54,8 @@ def test_decision_sent_again_after_a_restart_is_logged_once(tmp_path: Path) -> N
     assert commands == [("m1",)]
 
 
-def test_older_decision_that_comes_after_a_newer_one_is_kept(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run.duckdb", "r") as log:
+def test_older_decision_that_comes_after_a_newer_one_is_kept(log_path: Path) -> None:
+    with RunLog(log_path, "r") as log:
         sink = open_sink(log)
         append(sink, DECISIONS, 0, decision(2.0))
         append(sink, DECISIONS, 1, decision(1.0))
@@ -65,8 +64,8 @@ def test_older_decision_that_comes_after_a_newer_one_is_kept(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("foreign", [{"run_id": "other"}, {"group": "other"}])
-def test_foreign_decisions_hide_none_of_ours(tmp_path: Path, foreign: dict[str, str]) -> None:
-    with RunLog(tmp_path / "run.duckdb", "r") as log:
+def test_foreign_decisions_hide_none_of_ours(log_path: Path, foreign: dict[str, str]) -> None:
+    with RunLog(log_path, "r") as log:
         sink = open_sink(log)
         append(sink, DECISIONS, 0, decision(9.0, **foreign))
         append(sink, DECISIONS, 1, decision(1.0), decision(2.0))
@@ -74,8 +73,8 @@ def test_foreign_decisions_hide_none_of_ours(tmp_path: Path, foreign: dict[str, 
         assert len(log.rows("SELECT * FROM decisions")) == 3
 
 
-def test_late_events_stay_out_of_the_bins_after_a_restart(tmp_path: Path) -> None:
-    with RunLog(tmp_path / "run.duckdb", "r") as log:
+def test_late_events_stay_out_of_the_bins_after_a_restart(log_path: Path) -> None:
+    with RunLog(log_path, "r") as log:
         sink = open_sink(log)
         requests = [
             Request(

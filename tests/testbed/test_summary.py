@@ -1,4 +1,5 @@
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,6 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import sql
 from slackwater.testbed import plain, screen, snapshot
 from slackwater.testbed.ending import closed_log, set_status
 from slackwater.testbed.invocation import program
@@ -28,13 +28,13 @@ def at(seconds: float) -> int:
 
 
 class Log:
-    """A run log with one merge of two learners, filled by hand."""
+    """A run log whose rows are written by hand."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with duckdb.connect(str(path)) as connection:
-            connection.execute(sql.schema())
-            connection.execute(sql.views())
+
+    def fill(self) -> None:
+        """One merge of two learners."""
         self.insert("runs", run_id="r", created_us=ORIGIN_US, policy="slack", status="running",
                     settings='{"slo_s": 1.0}')  # fmt: skip
         for number, (arrival, e2e) in enumerate([(1.0, 0.5), (10.5, 1.5), (20.0, 0.4)]):
@@ -95,9 +95,17 @@ def printed(summary: Summary, width: int = 120) -> str:
     return console.export_text()
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, empty_log: Path) -> Path:
+    """The log of one merge, filled once for all tests."""
+    path = Path(shutil.copy(empty_log, tmp_path_factory.mktemp("filled") / "r.duckdb"))
+    Log(path).fill()
+    return path
+
+
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path / "r.duckdb")
+def log(filled: Path, tmp_path: Path) -> Log:
+    return Log(Path(shutil.copy(filled, tmp_path / "r.duckdb")))
 
 
 def test_a_whole_run_is_complete_and_its_figures_are_those_of_the_log(log: Log) -> None:
@@ -235,10 +243,12 @@ def test_the_table_for_people_tells_the_same_numbers(log: Log) -> None:
     assert "1 commanded, 1 finished by every learner" in text
 
 
-def test_commands_to_type_next_stand_on_a_line_of_their_own_and_are_quoted(tmp_path: Path) -> None:
+def test_commands_to_type_next_stand_on_a_line_of_their_own_and_are_quoted(
+    filled: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "a folder with spaces"
     folder.mkdir()
-    summary = Log(folder / "r.duckdb").summary()
+    summary = Log(Path(shutil.copy(filled, folder / "r.duckdb"))).summary()
 
     lines = printed(summary, width=40).splitlines()
 
@@ -319,17 +329,14 @@ def test_the_screen_fits_a_small_terminal_uncut(log: Log, speed: float) -> None:
     assert "1 silent: stale" in text
 
 
-def test_before_anything_is_logged_the_screen_shows_unknown_and_not_zero(tmp_path: Path) -> None:
-    with duckdb.connect(str(tmp_path / "e.duckdb")) as connection:
-        connection.execute(sql.schema())
-        connection.execute(sql.views())
-    with closed_log(tmp_path / "e.duckdb") as query:
+def test_before_anything_is_logged_the_screen_shows_unknown_and_not_zero(empty_log: Path) -> None:
+    with closed_log(empty_log) as query:
         assert query is not None
         seen = snapshot.take(query, 20.0)
 
     assert seen.decision is None
     assert set(seen.arrivals_per_s) == {None}
-    plan = Plan(run_id="r", db=tmp_path / "e.duckdb", regime="constant")
+    plan = Plan(run_id="r", db=empty_log, regime="constant")
     status = Status(plan, Phase.RUNNING, 1.0, 30.0, seen, ORIGIN_US)
     assert plain.line(status) == "   30 s  running"
 
