@@ -299,7 +299,8 @@ def test_a_holder_that_answers_nothing_is_said_so(path, monkeypatch):
         holder.communicate("\n")
 
 
-def test_a_missing_file_is_not_made(path):
+def test_a_missing_file_is_not_made(tmp_path):
+    path = tmp_path / "run.duckdb"
     with pytest.raises(InputError, match="no run log at"):
         query(path, "SELECT 1")
     assert not path.exists()
