@@ -35,11 +35,19 @@ UNIFORM = [
 ]
 
 
-@pytest.fixture
-def log():
+@pytest.fixture(scope="module")
+def empty():
     with duckdb.connect() as connection:
         connection.execute(sql.schema() + sql.definitions())
         yield connection
+
+
+@pytest.fixture
+def log(empty):
+    """The tables and views, made once; what a test writes is rolled back."""
+    empty.begin()
+    yield empty
+    empty.rollback()
 
 
 def put(log, run_id, corridor, starts, arrivals_us, ended_us=None, counting="arriving"):

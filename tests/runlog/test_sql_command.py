@@ -127,7 +127,7 @@ def test_the_list_begins_with_what_to_ask_first_and_says_what_needs_more():
 
 @pytest.fixture(scope="module")
 def explained(tmp_path_factory):
-    """Every column as `--schema` explains it, asked once: the answer takes two seconds of a core."""
+    """Every column as `--schema` explains it, asked once: each answer takes seconds of a core."""
     asked = run("--schema", "--json", cwd=tmp_path_factory.mktemp("bare"))
     return json.loads(asked.stdout)
 
