@@ -1,10 +1,11 @@
 import os
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from slackwater.cli import main
 from slackwater.errors import InputError, RunLogError
 from slackwater.testbed import preflight
 from slackwater.testbed.plan import Plan
@@ -63,24 +64,26 @@ def test_a_missing_library_is_told_with_what_to_install(monkeypatch: pytest.Monk
     ],
 )
 def test_what_cannot_work_is_told_before_anything_is_started(
-    tmp_path: Path, changes: dict[str, str], words: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, str],
+    words: str,
 ) -> None:
-    run = subprocess.run(
-        [
-            sys.executable, "-m", "slackwater", "testbed", "--db", str(tmp_path / "r.duckdb"),
-            *[f"--{name}={value}" for name, value in changes.items() if name != "trace"],
-            *[str(value) for name, value in changes.items() if name == "trace"],
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
+    options = [f"--{name}={value}" for name, value in changes.items() if name != "trace"]
+    trace = [str(value) for name, value in changes.items() if name == "trace"]
+    command = ["slackwater", "testbed", "--db", str(tmp_path / "r.duckdb"), *options, *trace]
+    monkeypatch.setattr(sys, "argv", command)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    assert run.returncode == (1 if "kafka" in changes else 2)
-    assert run.stdout == ""
-    assert len(run.stderr.splitlines()) == 1
-    assert words in run.stderr
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    out, err = capsys.readouterr()
+    assert ended.value.code == (1 if "kafka" in changes else 2)
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert words in err
     assert list(tmp_path.iterdir()) == []
 
 
