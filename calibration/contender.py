@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibration.placement.corridor import Corridor
-from controller.decider import Decider, Outcome
+from controller.decider import Decider, Outcome, switchback_of
 from controller.harm import HarmLedger
 from controller.learners import LearnerState
 from controller.outlook import Outlook
@@ -76,7 +76,8 @@ class Contender:
         self.entrant = entrant
         self._corridor = corridor
         self._open = open_starts(corridor)
-        self._decider = Decider(entrant.policy)
+        coins = switchback_of(entrant.settings, f"{RUN_ID}:{start_us}")
+        self._decider = Decider(entrant.policy, coins)
         self._learner = LearnerState(0, 0, start_us, start_us, start_us)
         self._harm = HarmLedger(entrant.settings.burden_half_life_s)
         self._settings = self._until_next(0)

@@ -35,6 +35,7 @@ def decision_of(
 ) -> Decision:
     """The event that records one tick of one policy."""
     choice, order, timing, load = outcome.choice, outcome.order, view.timing, view.load
+    assigned = outcome.assigned
     season = view.season if policy in SEASONAL else None
     return Decision(
         run_id=run_id,
@@ -62,4 +63,8 @@ def decision_of(
         threshold=choice.threshold,
         terms=choice.terms,
         candidates=candidates_of(view, timing, season) if timing else None,
+        interval_number=assigned.interval if assigned else None,
+        arm=assigned.arm if assigned else None,
+        policy_share=assigned.policy_share if assigned else None,
+        drawn_gap_steps=assigned.drawn_gap_steps if assigned else None,
     )

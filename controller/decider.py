@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 
 from controller.learners import settled
 from controller.policies import Choice, Policy, policy_named
+from controller.settings import ControllerSettings
+from controller.switchback import Assignment, Switchback, switchback_key
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
 from slackwater.events import Finished, MergeReport
@@ -36,27 +38,38 @@ class Order:
 
 @dataclass(slots=True)
 class Outcome:
-    """One tick's result: the choice, and the order when it is to merge."""
+    """One tick's result: the choice, the order when it is to merge, and whose interval it was.
+
+    `assigned` is None without a switchback, and before its first interval.
+    """
 
     choice: Choice
     order: Order | None = None
+    assigned: Assignment | None = None
 
 
 @dataclass(slots=True)
 class Decider:
-    """Decides one tick after another for one policy of one merge group."""
+    """Decides one tick after another for one policy of one merge group.
+
+    With a `switchback` it decides only in the intervals that the coin gives to the policy.
+    """
 
     policy: Policy
+    switchback: Switchback | None = None
     paused: bool = False
     merge_now: bool = False
     pending: Pending | None = field(default=None)
 
     def decide(self, view: View) -> Outcome:
         """Apply the safeguards in their order, then ask the policy."""
-        choice = self._choose(view)
+        if self.pending and view.tick_us > self.pending.deadline_us:
+            self.pending = None
+        assigned = self._assigned(view)
+        choice = self._choose(view, assigned)
         if not choice.merge or view.timing is None:
-            return Outcome(choice)
-        return Outcome(choice, self._order(view, view.timing, choice))
+            return Outcome(choice, None, assigned)
+        return Outcome(choice, self._order(view, view.timing, choice), assigned)
 
     def observe_report(self, report: MergeReport) -> None:
         """Note that a participant has finished or skipped the pending merge."""
@@ -68,18 +81,24 @@ class Decider:
             if not self.pending.waiting_for:
                 self.pending = None
 
-    def _choose(self, view: View) -> Choice:
-        if self.pending and view.tick_us > self.pending.deadline_us:
-            self.pending = None
+    def _assigned(self, view: View) -> Assignment | None:
+        """Whose interval it is; a new one begins when nobody is in the merge before it any more."""
+        if self.switchback is None:
+            return None
+        if self.pending or view.merging or view.timing is None:
+            return self.switchback.assigned
+        return self.switchback.follow(view.timing.last_merge_step, view.corridor)
+
+    def _choose(self, view: View, assigned: Assignment | None) -> Choice:
         if self.pending or view.merging:
             return Choice(merge=False, reason="merge_pending")
         if not view.enough:
             return Choice(merge=False, reason="learners_missing")
         if view.timing is None:
             return Choice(merge=False, reason="step_time_unknown")
-        return self._choose_within(view, view.timing)
+        return self._choose_within(view, view.timing, assigned)
 
-    def _choose_within(self, view: View, timing: Timing) -> Choice:
+    def _choose_within(self, view: View, timing: Timing, assigned: Assignment | None) -> Choice:
         corridor, last = view.corridor, timing.last_merge_step
         if corridor.last(last) < timing.step:
             # The learners' own merge at H_max came to nothing: the next chance is now.
@@ -94,6 +113,8 @@ class Decider:
             return Choice(merge=False, reason="h_min")
         if self.merge_now:
             return Choice(merge=True, reason="merge_now")
+        if assigned is not None and assigned.drawn_gap_steps is not None:
+            return _bounded(_choose_drawn(assigned.drawn_gap_steps, timing), view)
         if self.policy.needs_load and view.cost is None:
             return _choose_blind(view, timing)
         return _bounded(self.policy.choose(view, timing), view)
@@ -114,6 +135,22 @@ class Decider:
         self.pending = Pending(order.merge_id, order.deadline_us, set(order.participants))
         self.merge_now = False
         return order
+
+
+def switchback_of(settings: ControllerSettings, run_id: str) -> Switchback | None:
+    """The switchback that these settings ask for."""
+    if settings.switchback is None:
+        return None
+    key = switchback_key(settings.seed, run_id, settings.group)
+    return Switchback(key, settings.switchback_share, settings.switchback)
+
+
+def _choose_drawn(gap_steps: int, timing: Timing) -> Choice:
+    """In the random arm: merge at the step drawn as the interval began, whatever the load is."""
+    drawn = timing.last_merge_step + gap_steps
+    due = drawn <= timing.first_reachable_step + timing.steps_per_tick
+    reason = "drawn_step" if due else "drawn_later"
+    return Choice(due, reason, drawn, float(timing.gap_steps), float(gap_steps))
 
 
 def _choose_blind(view: View, timing: Timing) -> Choice:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from controller.audit import decision_of
-from controller.decider import Decider, Order
+from controller.decider import Decider, Order, switchback_of
 from controller.harm import HarmLedger
 from controller.lead import CommandLead
 from controller.learners import Learners, settled
@@ -49,7 +49,7 @@ class Engine:
     """Decisions of one merge group; the first policy is active, the others only watch.
 
     Every policy sees the same learners and load, and remembers its own orders: a watching policy
-    is told what the learners really did.
+    is told what the learners really did. A switchback is the active policy's alone.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Engine:
         self._harm = HarmLedger(settings.burden_half_life_s)
         self._lead = CommandLead(settings.command_lead_s)
         self._deciders = [Decider(policy) for policy in policies]
+        self._deciders[0].switchback = switchback_of(settings, run_id)
         self.late_observations = 0
 
     def observe(self, observation: Observation) -> None:

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from controller.switchback import Control
+
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 
@@ -64,7 +66,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         burden_half_life_s: a window and a request count half for that after so long.
         fallback: what decides while a sidecar's load is unknown, for a policy that needs it.
         weights: of the linear score.
-        seed: of the coin of `random_deferral`.
+        switchback: give each corridor interval by coin to the policy or to a random moment,
+            `matched` to the policy's own gaps or `uniform` over the corridor (docs/switchback.md);
+            None for the policy alone.
+        switchback_share: probability that an interval is the policy's.
+        seed: of the coins of `random_deferral` and of the switchback.
     """
 
     group: str = "default"
@@ -90,6 +96,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     burden_half_life_s: Positive = 1800.0
     fallback: Literal["h_max", "fixed_h", "adaptive_tokens", "random_deferral"] = "h_max"
     weights: ScoreWeights = ScoreWeights()
+    switchback: Control | None = None
+    switchback_share: Annotated[float, Meta(ge=0.1, le=0.9)] = 0.5
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0
 
     def __post_init__(self) -> None:

@@ -212,6 +212,18 @@ class Decision(Event, frozen=True, kw_only=True, tag="decision"):
     threshold: Annotated[float | None, about("what the score is compared with")] = None
     terms: Annotated[dict[str, float], about("the terms that the score is the sum of")] = {}
     candidates: Annotated[Candidates | None, about("the windows that were weighed")] = None
+    interval_number: Annotated[
+        Count | None, about("the corridor interval of a switchback, from 0")
+    ] = None
+    arm: Annotated[
+        Literal["policy", "random"] | None, about("whom a switchback's coin gave the interval to")
+    ] = None
+    policy_share: Annotated[
+        Share | None, about("probability with which that coin gives an interval to the policy")
+    ] = None
+    drawn_gap_steps: Annotated[
+        Count | None, about("the gap drawn as the interval began, in the random arm")
+    ] = None
 
 
 class MergeCommand(Event, frozen=True, kw_only=True, tag="merge"):

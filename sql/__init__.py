@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 VIEW_FOLDERS = ("macros", "staging", "sampling", "marts")
 START_HERE = (
     *("slo", "merge_agreement", "timeline", "late_merges", "health", "forecast"),
     *("merge_times", "traffic", "harm"),
 )
-COMPARED = ("envelope", "placement_gain", "sign_flip", "excess_violation")
+COMPARED = (
+    *("envelope", "placement_gain", "sign_flip", "excess_violation"),
+    "switchback_intervals",
+)
 NEED_EVALUATION = ("matched_random_envelope",)
 
 

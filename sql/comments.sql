@@ -373,3 +373,20 @@ COMMENT ON COLUMN slo_by_policy."p50_s" IS 'median time from arrival to end of a
 COMMENT ON COLUMN slo_by_policy."p95_s" IS '95th percentile of the time from arrival to end of answered requests, seconds';
 COMMENT ON COLUMN slo_by_policy."p99_s" IS '99th percentile of the time from arrival to end of answered requests, seconds';
 COMMENT ON COLUMN slo_by_policy."merges" IS 'merges that every learner finished';
+
+COMMENT ON VIEW switchback_intervals IS 'What did each corridor interval of a switchback do? One row an interval: its coin, its merge, its harm. An interval runs from one merge to the next; the coin gave it to the policy or to a moment drawn as it began, and it counts there whatever ended it: H_max, a person, a fallback. Its merge is the first window that opened in it. `settled` once the next interval''s merge has begun or the run is over: requests harmed by then are all known. An interval without a window has no harm to tell.';
+COMMENT ON COLUMN switchback_intervals."run_id" IS 'name of the run';
+COMMENT ON COLUMN switchback_intervals."merge_group" IS 'the merge group';
+COMMENT ON COLUMN switchback_intervals."interval_number" IS 'number of the corridor interval in a switchback, from 0; NULL without one';
+COMMENT ON COLUMN switchback_intervals."arm" IS 'whom the coin gave the interval to: policy or random; NULL without a switchback';
+COMMENT ON COLUMN switchback_intervals."policy_share" IS 'probability with which the coin gives an interval to the policy';
+COMMENT ON COLUMN switchback_intervals."drawn_gap_steps" IS 'inner steps from the last merge to the moment drawn as the interval began; random arm only';
+COMMENT ON COLUMN switchback_intervals."began_us" IS 'the interval''s first decision, microseconds since the Unix epoch';
+COMMENT ON COLUMN switchback_intervals."merge_id" IS 'name of the merge that ended it; NULL without one';
+COMMENT ON COLUMN switchback_intervals."reason" IS 'why that merge was made';
+COMMENT ON COLUMN switchback_intervals."started_us" IS 'when the first learner started, microseconds since the Unix epoch';
+COMMENT ON COLUMN switchback_intervals."window_end_us" IS 'end of the window: the last learner''s, or as planned where one never finished; microseconds since the Unix epoch';
+COMMENT ON COLUMN switchback_intervals."settled" IS 'true once the requests that its window harmed are all known';
+COMMENT ON COLUMN switchback_intervals."arriving" IS 'requests that arrived in its window; NULL without one';
+COMMENT ON COLUMN switchback_intervals."in_service" IS 'those, and requests in service as it opened; NULL without a window';
+COMMENT ON COLUMN switchback_intervals."violations" IS 'those of in_service that missed the latency objective';

@@ -35,6 +35,7 @@ SOURCES = {
     "stg_steps": ("learner_steps",),
     "stg_windows": ("commands", "merges"),
     "stg_windows_requests": ("requests",),
+    "switchback_intervals": ("decisions",),
     "timeline": ("decisions",),
 }
 """The tables behind a view or analysis: a column taken over from them keeps its comment."""
@@ -280,6 +281,15 @@ HERE = {
         "bytes_exchanged": "payload put into the all-reduce by all learners, bytes",
     },
     "stg_windows_requests": {"ended": "when the request ended, UTC"},
+    "switchback_intervals": {
+        "began_us": "the interval's first decision, microseconds since the Unix epoch",
+        "merge_id": "name of the merge that ended it; NULL without one",
+        "reason": "why that merge was made",
+        "settled": "true once the requests that its window harmed are all known",
+        "arriving": "requests that arrived in its window; NULL without one",
+        "in_service": "those, and requests in service as it opened; NULL without a window",
+        "violations": "those of in_service that missed the latency objective",
+    },
     "traffic": {"p95_s": "95th percentile of the latency of requests that arrived then, seconds"},
 }
 """Columns that mean something else in this view or analysis, or whose comment says too little."""

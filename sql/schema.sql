@@ -250,6 +250,10 @@ CREATE TABLE decisions (
     candidates STRUCT(
         first_us BIGINT, step_s DOUBLE, overlap DOUBLE[], overlap_sd DOUBLE[]
     ),
+    interval_number BIGINT,
+    arm VARCHAR,
+    policy_share DOUBLE,
+    drawn_gap_steps BIGINT,
     topic_partition INTEGER,
     topic_offset BIGINT,
     extra JSON
@@ -288,6 +292,14 @@ COMMENT ON COLUMN decisions.threshold IS 'what the score was held against';
 COMMENT ON COLUMN decisions.terms IS 'the parts of the score by name';
 COMMENT ON COLUMN decisions.candidates IS
     'the windows it weighed: starts first_us + i * step_s, expected overlap cost of each in requests and its standard deviation';
+COMMENT ON COLUMN decisions.interval_number IS
+    'number of the corridor interval in a switchback, from 0; NULL without one';
+COMMENT ON COLUMN decisions.arm IS
+    'whom the coin gave the interval to: policy or random; NULL without a switchback';
+COMMENT ON COLUMN decisions.policy_share IS
+    'probability with which the coin gives an interval to the policy';
+COMMENT ON COLUMN decisions.drawn_gap_steps IS
+    'inner steps from the last merge to the moment drawn as the interval began; random arm only';
 COMMENT ON COLUMN decisions.topic_partition IS 'Kafka partition the event was read from';
 COMMENT ON COLUMN decisions.topic_offset IS
     'Kafka offset of the message that held the event; several events may share one';
@@ -539,4 +551,4 @@ COMMENT ON COLUMN incidents.at_us IS 'wall time, microseconds since the Unix epo
 COMMENT ON COLUMN incidents.kind IS 'what went wrong';
 COMMENT ON COLUMN incidents.detail IS 'what was lost and what to do';
 
-INSERT INTO schema_info VALUES (3);
+INSERT INTO schema_info VALUES (4);

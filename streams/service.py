@@ -180,7 +180,7 @@ class StreamProcess:
         return Run(
             run_id=self.settings.run.run_id,
             created_us=self.clock.now_us(),
-            policy=None if self.settings.policy == NO_POLICY else self.settings.policy,
+            policy=_commander(self.settings),
             settings={**info.get("settings", {}), "stream": _builtins(self.settings)},
             versions=versions(),
             seed=info.get("seed", self.settings.controller.seed),
@@ -217,6 +217,14 @@ def _explained(error: BaseException) -> BaseException:
     if isinstance(error, KafkaError):
         return BrokerError(f"the broker was lost: {error}")
     return error
+
+
+def _commander(settings: StreamSettings) -> str | None:
+    """Who commands: a policy, or the coin between it and random moments, which is no policy."""
+    if settings.policy == NO_POLICY:
+        return None
+    mixed = "" if settings.controller.switchback is None else "+switchback"
+    return settings.policy + mixed
 
 
 def _builtins(settings: StreamSettings) -> Any:

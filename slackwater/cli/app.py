@@ -18,6 +18,7 @@ from slackwater.cli.reproduce import reproduce
 from slackwater.cli.schema import schema
 from slackwater.cli.sql import sql
 from slackwater.cli.stream import stream
+from slackwater.cli.switchback import switchback
 from slackwater.cli.tap import tap
 from slackwater.cli.testbed import run_everything
 from slackwater.cli.topics import topics
@@ -63,5 +64,6 @@ app.command()(evaluate)
 app.command()(tune)
 app.command()(plan)
 app.command()(report)
+app.command()(switchback)
 app.command()(reproduce)
 app.command()(calibrate)

@@ -11,6 +11,8 @@ import typer
 from slackwater.errors import InputError
 from slackwater.policies import POLICY_NAMES
 
+MATCHED = "matched"
+
 Kafka = Annotated[
     str | None, typer.Option("--kafka", help="broker HOST:PORT; default $KAFKA_BOOTSTRAP_SERVERS")
 ]
@@ -28,6 +30,14 @@ def stream(
     shadow: Annotated[
         str, typer.Option(help="policies that decide beside it, comma-separated, for the log")
     ] = "",
+    switchback: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="policy that commands in those corridor intervals that a coin gives it; the "
+            "others merge at a random moment, which shows what the policy is worth",
+        ),
+    ] = None,
     roles: Annotated[
         str, typer.Option(help="what this process does, comma-separated: count, decide, log")
     ] = "count,decide,log",
@@ -84,7 +94,7 @@ def stream(
         RunSettings.from_env(bootstrap=kafka),
         clock,
         {
-            "policy": policy,
+            "policy": switchback or policy,
             "shadow": [name for name in shadow.split(",") if name],
             "roles": [role for role in roles.split(",") if role],
             "db": db,
@@ -102,6 +112,7 @@ def stream(
             "command_lead_s": command_lead_s,
             "expect_learners": expect_learners,
             "seed": seed,
+            **({} if switchback is None else {"switchback": MATCHED}),
         },
         setting or [],
     )

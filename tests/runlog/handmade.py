@@ -23,6 +23,9 @@ REQUESTS = {
     "failed": (50.0, 1.0, "error"),
     "in-unfinished": (69.0, 0.5, "ok"),
 }
+# Two intervals of a switchback; the second has no merge yet.
+FIRST = {"interval_number": 0, "arm": "policy", "policy_share": 0.5}
+SECOND = {"interval_number": 1, "arm": "random", "policy_share": 0.5, "drawn_gap_steps": 30}
 CALM = [0.5, 0.5, 0.5, 2.0]
 
 
@@ -106,10 +109,10 @@ def decisions():
         first_us=us(20), step_s=0.25, overlap=[5.0, 4.0], overlap_sd=[1.0, 1.0]
     )
     return [
-        decision(18, "wait", "too early", 0.5, rate_sd=0.125),
-        decision(19, "wait", "too early", 0.25, rate_sd=0.125),
-        decision(20, "merge", "cheap", None, merge_id="m-1", candidates=windows),
-        decision(95, "wait", "too early", 0.5, rate_sd=0.125),
+        decision(18, "wait", "too early", 0.5, rate_sd=0.125, **FIRST),
+        decision(19, "wait", "too early", 0.25, rate_sd=0.125, **FIRST),
+        decision(20, "merge", "cheap", None, merge_id="m-1", candidates=windows, **FIRST),
+        decision(95, "wait", "too early", 0.5, rate_sd=0.125, **SECOND),
     ]
 
 

@@ -57,6 +57,14 @@ ANSWERS = {
             ("m-3", "learner-1", 5.0, 2.0, 400, 200.0, 800.0, 4000.0, 16000.0, 4.0),
         ],
     ),
+    "switchback_intervals": (
+        "run_id merge_group interval_number arm policy_share drawn_gap_steps began_us merge_id "
+        "started_us settled arriving in_service violations",
+        [
+            ("r", "default", 0, "policy", 0.5, None, us(18), "m-1", us(20), True, 4, 5, 3),
+            ("r", "default", 1, "random", 0.5, 30, us(95), None, None, False, None, None, None),
+        ],
+    ),
     "decision_timeline": (
         "since_start_s action reason merge_id expected_overlap best_candidate_overlap "
         "candidates_weighed stale_signals",
