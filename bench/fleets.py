@@ -75,7 +75,8 @@ def _switching(
 
 def soon(uniform: Floats) -> Floats:
     """Gaps as an eager policy has them: a third at H_min, few long."""
-    return np.minimum(MAX_GAP_S, np.floor(MIN_GAP_S - 14 * np.log(np.minimum(1, 1.5 * uniform))))
+    gaps = MIN_GAP_S - 14 * np.log(np.minimum(1, 1.5 * uniform))
+    return np.asarray(np.minimum(MAX_GAP_S, np.floor(gaps)))
 
 
 def fixed(uniform: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""`slackwater switchback`: a verdict from the coins of run logs, of ended runs and of growing ones."""
+"""`slackwater switchback`: a verdict from the coins of run logs, ended or growing."""
 
 import json
 import sys
@@ -126,7 +126,10 @@ def test_gain_that_the_coins_show_may_be_claimed(command, good, tmp_path):
     assert document["shown_after"] < 60
 
 
-@pytest.mark.parametrize(("count", "policy"), [("in_service", 5.0), ("violations", 0.0)])
+@pytest.mark.parametrize(
+    ("count", "policy"),
+    [("in_service", 5.0), pytest.param("violations", 0.0, marks=pytest.mark.slow)],
+)
 def test_what_is_counted_is_what_was_asked_for(command, good, tmp_path, count, policy):
     out = tmp_path / "out.json"
     command(good, "--count", count, "--json", out)
@@ -143,6 +146,7 @@ def test_policy_that_harms_more_is_told_as_a_loss_and_one_without_an_effect_not_
     assert "no claim yet" in alike
 
 
+@pytest.mark.slow
 def test_growing_log_is_judged_up_to_what_is_settled(command, tmp_path):
     path, out = tmp_path / "live.duckdb", tmp_path / "out.json"
     with RunLog(path) as log:
