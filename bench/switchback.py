@@ -14,7 +14,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.fleets import (
+    Looked,
     World,
     constant,
     daily,
@@ -66,9 +67,10 @@ OTHER_LAWS = {
     "periodic bursts, fixed 30 s, uniform": World(periodic, fixed, matched=False),
     "slow drift, H_min, matched": World(slow, shortest),
 }
-LOOKS = (100, 150, 200, 300, 400, 500)
+LOOKS = (60, 80, 100, 120, 150, 200, 300)
 FLEETS_A_TRACE = 128
-RUN_CELLS = (18.0, 72.0)
+GAPS_S = (18.0, 72.0)
+MOST_MERGES = 300
 
 
 def main() -> None:
@@ -85,11 +87,12 @@ def main() -> None:
         name: error_of(world, drawn) | {"null": name in TRUE_NULLS}
         for name, world in (TRUE_NULLS | OTHER_LAWS).items()
     }
-    powers = {
-        f"{regime}, {control}": power_of(regime, control, options.traces, options.merges)
-        for regime in ("bursty", "aperiodic", "constant")
-        for control in ("matched", "uniform")
-    }
+    longest = min(options.merges, MOST_MERGES)
+    powers = {}
+    for regime in ("bursty", "aperiodic", "constant"):
+        looked = traces_of(regime, options.traces, longest)
+        for control in get_args(Control):
+            powers[f"{regime}, {control}"] = power_of(looked, regime, control, longest)
     result = {
         "schema_version": 1,
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -146,14 +149,18 @@ def naive(harm: Floats, coins: Bools) -> Bools:
     return np.asarray(np.logical_or.accumulate(shown, axis=1))
 
 
-def power_of(regime: str, control: Control, traces: int, merges: int) -> dict[str, Any]:
-    """Shares of fleets by the rule of `slack` whose gain has been claimed after so many merges."""
+def traces_of(regime: str, traces: int, merges: int) -> list[Looked]:
+    """Traces of a regime, each long enough for so many merges, as `slack` sees them."""
     duration_s = merges * 56.0
-    corridor = corridor_of(duration_s, 8.0, *RUN_CELLS, CELL_S)
+    corridor = corridor_of(duration_s, 8.0, *GAPS_S, CELL_S)
+    made = (generate(regime, duration_s, seed=seed) for seed in range(traces))
+    return [look(served(trace, duration_s), corridor, CELL_S) for trace in made]
+
+
+def power_of(looked: list[Looked], regime: str, control: Control, merges: int) -> dict[str, Any]:
+    """Shares of fleets by the rule of `slack` whose gain has been claimed after so many merges."""
     harm, coins = [], []
-    for trace in range(traces):
-        requests = served(generate(regime, duration_s, seed=trace), duration_s)
-        seen = look(requests, corridor, CELL_S)
+    for trace, seen in enumerate(looked):
         for fleet in range(FLEETS_A_TRACE):
             key = f"{regime} {trace} {fleet}"
             run = slack_fleet(seen, Switchback(key, 0.5, control), merges)
@@ -186,7 +193,7 @@ def show(result: dict[str, Any]) -> None:
         table.add_row(name, *shares)
     console.print(table)
     table = Table(title="claims of a gain, in % of fleets that place by the rule of slack")
-    looks = [str(n) for n in LOOKS if n <= result["merges"]]
+    looks = [str(n) for n in LOOKS if n <= min(result["merges"], MOST_MERGES)]
     for name in ("traffic, control", "fleets", "gain %", *looks, "80% at"):
         table.add_column(name, justify="left" if name == "traffic, control" else "right")
     for name, row in result["powers"].items():
