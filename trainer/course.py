@@ -107,7 +107,8 @@ class Course:
         gap = state.step - state.last_merge_step
         self._shared.take(state)
         self._merger.forget()
-        self._stand(self.steps, gap)
+        # Who is far behind counts on from there, as commands name steps.
+        self._stand(max(self.steps, state.step), gap)
         self.caught_up += 1
         what = "%s takes the group's weights after %d merges and goes on from step %d"
         log.info(what, self._attachment.learner, state.epoch, self.steps)

@@ -147,7 +147,8 @@ class GlooGroup:
     def standing(self) -> Member | None:
         """See `Group`."""
         own = self.pulse.own
-        others = [member for member in self.pulse.alive().values() if member.name != own.name]
+        alive = self.pulse.alive().values()
+        others = [member for member in alive if member.name != own.name and member.training]
         first = max(others, key=lambda member: (member.epoch, member.step), default=None)
         if first is None or own.nonce not in first.met:
             return first

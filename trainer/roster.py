@@ -71,13 +71,16 @@ class Roster:
         return member.left or self._newest[member.name] != slot
 
     def alive(self, now_s: float) -> dict[int, Member]:
-        """Those who train and were heard of lately, this process included, by slot."""
+        """Those who train and were heard of lately, this process included, by slot.
+
+        Whom this one began with will train in a moment, and counts already; so does this one,
+        whose own word that it trains may not have gone out yet.
+        """
+        counted = {*self.own.met, self.own.nonce} if self.own.training else set(self.own.met)
         return {
             slot: member
-            for slot, (member, heard_s) in sorted(self._known.items())
-            if member.training
-            and not self.closed(slot)
-            and (member.nonce == self.own.nonce or now_s - heard_s <= self._silent_s)
+            for slot, member in self.here(now_s).items()
+            if member.training or member.nonce in counted
         }
 
     def here(self, now_s: float) -> dict[int, Member]:
@@ -112,7 +115,7 @@ class Roster:
         Those of most merges count; among several such, those that most members have.
         """
         own = self.own.name
-        alive = [m for m in self.alive(now_s).values() if m.name != own and m.digest]
+        alive = [m for m in self.alive(now_s).values() if m.name != own and m.training and m.digest]
         best = pick_shared([*alive, self.own])
         if best is None or best == (self.own.epoch, self.own.digest):
             return None

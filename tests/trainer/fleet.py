@@ -16,11 +16,16 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import torch
+
+from slackwater.attach import Attachment, Corridor
 from slackwater.broker import free_port
 from slackwater.clock import RunClock
 from slackwater.settings import RunSettings
+from trainer.diloco import DiLoCo
 from trainer.join import Place
 from trainer.meeting import serve
+from trainer.peers import Peers
 from trainer.run import run_learner
 from trainer.settings import LearnerSettings
 
@@ -64,6 +69,29 @@ def run_one(log: Path, name: str, names: list[str], port: int, timeout_s: float)
     )
 
 
+def run_loop(log: Path, name: str, names: list[str], port: int, timeout_s: float) -> None:
+    """A training loop of one's own inside `DiLoCo`, until it is killed."""
+    _log_to(log)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    rank, data = names.index(name), torch.Generator().manual_seed(os.getpid())
+    attachment = Attachment(
+        RunSettings(bootstrap="127.0.0.1:9"), name, names, Corridor(10, 40), RunClock.real()
+    )
+    place = Place(rank, len(names), ("127.0.0.1", port), hosted=True)
+    peers = Peers(names, place, quorum=2, timeout_s=timeout_s)
+    with attachment, DiLoCo(model, optimizer, attachment, peers, compression="int8") as diloco:
+        while True:
+            loss = model(torch.randn(4, 8, generator=data)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            diloco.report(loss=loss, tokens=4)
+            optimizer.step()
+            time.sleep(0.005)  # Stands for a model that takes longer.
+
+
 def _log_to(path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, sys.stderr.fileno())
@@ -80,8 +108,15 @@ class Merged:
 class Fleet:
     """Learners and their meeting place; each process's log is a file of its own."""
 
-    def __init__(self, folder: Path, learners: int, timeout_s: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        learners: int,
+        timeout_s: float,
+        work: Callable[..., None] = run_one,
+    ) -> None:
         self.folder = folder
+        self.work = work
         self.names = [f"learner-{rank}" for rank in range(learners)]
         self.timeout_s = timeout_s
         self.port = free_port()
@@ -93,7 +128,7 @@ class Fleet:
         self.until(log.with_suffix(".ready").exists)
 
     def start(self, name: str) -> None:
-        self._start(name, run_one, name, self.names, self.port, self.timeout_s)
+        self._start(name, self.work, name, self.names, self.port, self.timeout_s)
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)

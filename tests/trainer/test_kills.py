@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Fleet
+from fleet import Fleet, run_loop, run_one
 
 TIMEOUT_S = 6.0
 # Beyond the time-out itself: a process that waits for the processor.
@@ -14,8 +14,9 @@ SLACK_S = 3.0
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    made = Fleet(tmp_path, learners=3, timeout_s=TIMEOUT_S)
+def fleet(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fleet]:
+    work = getattr(request, "param", run_one)
+    made = Fleet(tmp_path, learners=3, timeout_s=TIMEOUT_S, work=work)
     made.start_meeting()
     for name in made.names:
         made.start(name)
@@ -51,6 +52,13 @@ def survive(fleet: Fleet, seed: int, kills: int) -> None:
 
 def test_two_killed_learners_come_back_and_all_hold_the_same(fleet: Fleet) -> None:
     survive(fleet, seed=1, kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("fleet", [run_loop], indirect=True)
+def test_killed_loops_of_ones_own_come_back_and_all_hold_the_same(fleet: Fleet) -> None:
+    survive(fleet, seed=2, kills=3)
 
 
 @pytest.mark.slow
