@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sidecar.outbox import Outbox
 from slackwater.settings import RunSettings
 from slackwater.topics import REQUESTS
-from slackwater.transport import BatchProducer, wait_for_broker
+from slackwater.transport import check_topic, wait_for_broker
 from slackwater.vllm.sender import Sender
 
 END_S = 10.0
@@ -24,11 +24,7 @@ def publishing(settings: RunSettings, sidecar: str, log: logging.Logger) -> Iter
         BrokerError: the broker or its topic is not there at the start.
     """
     wait_for_broker(settings.bootstrap)
-    producer = BatchProducer(settings.bootstrap, settings.prefix)
-    try:
-        producer.check_topic(REQUESTS)
-    finally:
-        producer.close()
+    check_topic(settings.bootstrap, settings.prefix, REQUESTS)
     outbox, sender = Outbox(settings.run_id, sidecar), Sender(settings, log)
     sender.add(outbox)
     sender.start()

@@ -88,6 +88,30 @@ def _make_topic(admin: KafkaAdminClient, name: str, count: int) -> None:
             raise InputError(msg) from None
 
 
+def check_topic(
+    bootstrap: str, prefix: str, topic: Topic, timeout_ms: int = BOOTSTRAP_TIMEOUT_MS
+) -> None:
+    """Return when the broker has the topic; raises `BrokerError` otherwise.
+
+    It asks for all topics: one asked for by name is made by many a broker, as it sees fit.
+    """
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=bootstrap,
+            bootstrap_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+        )
+    except (KafkaError, ValueError, OSError) as error:
+        raise _unreachable(bootstrap) from error
+    try:
+        found = admin.list_topics()
+    finally:
+        admin.close()
+    if topic.name(prefix) not in found:
+        msg = f"topic {topic.name(prefix)} is not there; `slackwater topics make` makes it"
+        raise BrokerError(msg)
+
+
 def _unreachable(bootstrap: str) -> BrokerError:
     return BrokerError(f"no Kafka broker answers at {bootstrap}; start it, or correct the address")
 
@@ -156,15 +180,6 @@ class BatchProducer:
         """Send the micro-batches that have waited for `batch_wait_s`."""
         if self._oldest is not None and self._monotonic() - self._oldest >= self._batch_wait_s:
             self.push()
-
-    def check_topic(self, topic: Topic) -> None:
-        """Return when the broker has the topic; raises `BrokerError` otherwise."""
-        name = topic.name(self._prefix)
-        try:
-            self._producer.partitions_for(name)
-        except KafkaError as error:
-            msg = f"topic {name} is not there; make the topics first: slackwater topics"
-            raise BrokerError(msg) from error
 
     def push(self) -> None:
         """Send every micro-batch now, without waiting for acknowledgement."""

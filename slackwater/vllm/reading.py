@@ -17,6 +17,7 @@ from slackwater.errors import EventError
 from slackwater.events import MAX_COUNT, MAX_TIME_US, MIN_TIME_US, Load, Request
 
 MAX_NAME = 200
+FOREVER_S = 1e12
 OK = frozenset({"stop", "length", "repetition"})
 
 Status = Literal["ok", "aborted", "timeout", "error"]
@@ -56,9 +57,9 @@ class Source:
 
     def event_us(self, wall_s: float) -> int:
         """Event time at a wall time in seconds; raises `EventError` for one that cannot be."""
-        us = self.clock.event_us(round(wall_s * US_PER_S))
+        us = self.clock.event_us(round(wall_s * US_PER_S)) if abs(wall_s) < FOREVER_S else 0
         if not MIN_TIME_US <= us < MAX_TIME_US:
-            msg = f"event time {us} us is not between 2000 and 2100"
+            msg = f"a time of {wall_s} s since the epoch; event time is between 2000 and 2100"
             raise EventError(msg)
         return us
 
@@ -153,11 +154,11 @@ def _status(reason: Any) -> Status:
 
 
 def _seconds(stats: Any, name: str) -> float | None:
-    """A figure that is a finite number of at least 0, else None."""
+    """A figure that is a finite number of at least 0 and can be a time, else None."""
     value = getattr(stats, name, None)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    return float(value) if 0 <= value < FOREVER_S else None
 
 
 def _count(stats: Any, name: str) -> int | None:

@@ -25,6 +25,7 @@ from slackwater.vllm.reading import (
 REQUESTS_LIMIT = 10_000
 LOADS_LIMIT = 600
 SAMPLE_S = 0.1
+SET_BACK_S = 1.0
 # A server that reported work and then nothing for so long is stuck: silent, and not at that load.
 STUCK_S = 5.0
 
@@ -94,7 +95,7 @@ class Reporter:
         self._wall_s = wall_s
         self._finished: Buffer[_Ended] = Buffer(requests_limit)
         self._loads: Buffer[_Load] = Buffer(loads_limit)
-        self._latest: Sample | None = None
+        self._latest: tuple[float, Any] | None = None
         self._sampled_s = float("-inf")
         self._seq = itertools.count()
         self._numbers = itertools.count()
@@ -119,13 +120,14 @@ class Reporter:
         wall_s = iteration_wall_s(iteration_stats, self._wall_s())
         for finished in getattr(iteration_stats, "finished_requests", None) or ():
             self._finished.put(_Ended(wall_s, finished))
-        sample = sample_of(scheduler_stats, wall_s)
-        if sample is None:
+        if scheduler_stats is None:
             return
-        self._latest = sample
-        # At the very iteration: the sample and the requests finished by then agree.
         if self._due(wall_s):
-            self._loads.put(self._load(sample, wall_s))
+            # At the very iteration: the sample and the requests finished by then agree.
+            sample = sample_of(scheduler_stats, wall_s)
+            if sample is not None:
+                self._loads.put(self._load(sample, wall_s))
+        self._latest = wall_s, scheduler_stats
 
     def events(self, most: int) -> Iterator[RequestsEvent]:
         """Up to `most` events to send now, finished requests first; never raises."""
@@ -146,7 +148,6 @@ class Reporter:
             yield load
         quiet = self._sample_in_the_quiet()
         if quiet is not None:
-            self._sampled += 1
             yield quiet
 
     def _event(self, item: _Ended | _Load) -> RequestsEvent:
@@ -159,13 +160,24 @@ class Reporter:
         latest, now_s = self._latest, self._wall_s()
         if latest is None or self.source.shared or not self._due(now_s):
             return None
-        if not latest.idle and now_s - latest.wall_s > STUCK_S:
+        wall_s, scheduler_stats = latest
+        try:
+            sample = sample_of(scheduler_stats, wall_s)
+        except Exception as error:
+            self._latest = None
+            self._sampled += 1
+            self._unreadable += 1
+            self.last_fault = error
             return None
-        return self._load(latest, max(now_s, latest.wall_s))
+        if sample is None or not (sample.idle or now_s - wall_s <= STUCK_S):
+            return None
+        self._sampled += 1
+        return self._load(sample, max(now_s, wall_s))
 
     def _due(self, now_s: float) -> bool:
-        # A clock that was set back must not silence the server until it has caught up.
-        return not 0 <= now_s - self._sampled_s < SAMPLE_S
+        # An iteration is a little older than the call that reports it. A clock that was set back
+        # must not silence the server until it has caught up.
+        return not -SET_BACK_S < now_s - self._sampled_s < SAMPLE_S
 
     def _load(self, sample: Sample, at_s: float) -> _Load:
         self._sampled_s = at_s

