@@ -62,7 +62,7 @@ class Tap:
             auto_decompress=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         ) as self._session:
-            server = web.Server(self._handle, handler_cancellation=True)
+            server = web.Server(self._handle, handler_cancellation=True, access_log=None)
             runner = web.ServerRunner(server, shutdown_timeout=CLOSE_S)
             await runner.setup()
             sampling = asyncio.create_task(
