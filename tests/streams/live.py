@@ -23,6 +23,7 @@ SETTINGS = ControllerSettings(
     learner_stale_s=10.0,
     fixed_steps=200,
     max_burden=1.001,
+    switchback="matched",
     seed=7,
 )
 POLICY_ORDER = ("wa_forecast", *(name for name in POLICIES if name != "wa_forecast"))
@@ -49,7 +50,7 @@ def offline_decisions(events: list[Event]) -> list[tuple[Decision, MergeCommand 
 def stream_arguments(folder: Path, speed: float, partitions: int) -> list[str]:
     """Options that give the live job `SETTINGS` at any speed."""
     return [
-        *("--db", str(folder / "run.duckdb"), "--policy", POLICY_ORDER[0]),
+        *("--db", str(folder / "run.duckdb"), "--switchback", POLICY_ORDER[0]),
         *("--shadow", ",".join(POLICY_ORDER[1:]), "--expect-learners", "2"),
         *("--expect-sidecars", "3", "--command-lead-s", str(LEAD_S / speed)),
         *("--set", f"controller.learner_stale_s={10.0 / speed}"),

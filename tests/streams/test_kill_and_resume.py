@@ -51,13 +51,13 @@ def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: 
             expected = sum(isinstance(event, kind) for event in events)
             assert len(log.table(table).fetchall()) == expected
         rows = log.execute(
-            "SELECT policy, at_us, action, reason, rate_per_s, score FROM decisions ORDER BY ALL"
+            "SELECT policy, at_us, action, reason, rate_per_s, score, arm FROM decisions ORDER BY ALL"
         ).fetchall()
         merges = log.execute("SELECT merge_id FROM commands ORDER BY ALL").fetchall()
     offline = offline_decisions(events)
     last_us = max(at_us for _, at_us, *_ in rows)
     expected_rows = sorted(
-        (d.policy, d.at_us, d.action, d.reason, d.rate_per_s, d.score)
+        (d.policy, d.at_us, d.action, d.reason, d.rate_per_s, d.score, d.arm)
         for d, _ in offline
         if d.at_us <= last_us
     )

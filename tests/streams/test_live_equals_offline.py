@@ -54,6 +54,7 @@ def test_live_decisions_equal_offline_ones_for_every_policy(
     last_us = live[-1].at_us
     assert commands == [c for _, c in offline if c is not None and c.at_us <= last_us]
     assert {d.policy for d in live if d.action == "merge"} >= {"wa_forecast", "slack", "fixed_h"}
+    assert {d.arm for d in live if d.active} >= {"policy", "random"}
     assert "harm_bound" in {d.reason for d, _ in offline}
 
 
