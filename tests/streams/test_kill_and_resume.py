@@ -51,7 +51,8 @@ def test_killed_job_resumes_with_each_row_once_and_the_same_decisions(tmp_path: 
             expected = sum(isinstance(event, kind) for event in events)
             assert len(log.table(table).fetchall()) == expected
         rows = log.execute(
-            "SELECT policy, at_us, action, reason, rate_per_s, score, arm FROM decisions ORDER BY ALL"
+            "SELECT policy, at_us, action, reason, rate_per_s, score, arm FROM decisions "
+            "ORDER BY ALL"
         ).fetchall()
         merges = log.execute("SELECT merge_id FROM commands ORDER BY ALL").fetchall()
     offline = offline_decisions(events)
