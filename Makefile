@@ -50,12 +50,12 @@ $(ADAPTERS)/.ready: $(READY) requirements-adapters.lock
 	$(ADAPTERS)/bin/pip install --quiet --no-deps -r requirements-adapters.lock
 	@touch $@
 
-vllm: $(VLLM)/.ready ## a real vLLM on CPU in .venv-vllm (3.5 GB), with the plugin
+vllm: $(VLLM)/.ready ## a real vLLM on CPU in .venv-vllm (3.4 GB), with the plugin
 
 # The plugin is installed as an editable wheel, so vLLM sees its entry point and the checkout's code.
 $(VLLM)/.ready: $(READY) requirements-vllm.lock
 	@test -x $(VLLM)/bin/pip || $(PYTHON) -m venv $(VLLM)
-	@echo "Installing vLLM into $(VLLM): 3.5 GB and several minutes, this once."
+	@echo "Installing vLLM into $(VLLM): 3.4 GB and several minutes, this once."
 	$(VLLM)/bin/pip install --quiet --no-deps -r requirements-vllm.lock
 	rm -rf build/vllm-plugin
 	mkdir -p build/vllm-plugin

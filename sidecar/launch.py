@@ -20,7 +20,7 @@ from slackwater.testbed.parts import describe_exit, last_lines
 
 PYTHON = Path(__file__).resolve().parents[1] / ".venv-vllm" / "bin" / "python"
 START_TIMEOUT_S = 600.0
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 60.0
 POLL_S = 0.25
 MODEL = "tiny"
 
@@ -91,7 +91,7 @@ class LaunchedVllm:
         or does not answer in time.
         """
         if not self._python.exists():
-            msg = f"no vLLM at {self._python}; `make vllm` in a checkout installs one (3.5 GB)"
+            msg = f"no vLLM at {self._python}; `make vllm` in a checkout installs one (3.4 GB)"
             raise InputError(msg)
         with self._stack:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
