@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
-# Tests that start processes wait for much of their time: two workers overlap. WORKERS=0: none.
-WORKERS ?= 2
+# Tests that start processes wait for a third of their time: three workers keep two cores busy.
+# WORKERS=0: none.
+WORKERS ?= 3
 VLLM := .venv-vllm
 QUICK := not slow and not vllm and not browser and not adapters
 ADAPTERS := .venv-adapters
