@@ -59,11 +59,10 @@ class _Ended:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A sample with its place in the stream; `dropped` as it was then."""
+    """A sample and when it was taken; `dropped` as it was then."""
 
     sample: Sample
     at_s: float
-    seq: int
     dropped: int
 
 
@@ -152,7 +151,10 @@ class Reporter:
 
     def _event(self, item: _Ended | _Load) -> RequestsEvent:
         if isinstance(item, _Load):
-            return load_event(self.source, item.sample, item.at_s, item.seq, item.dropped)
+            # Numbered here, by one thread, so that numbers rise as sent; each one pushed out, which
+            # was older than this, has left a hole.
+            seq = self._loads.dropped + next(self._seq)
+            return load_event(self.source, item.sample, item.at_s, seq, item.dropped)
         return request_event(self.source, item.stats, item.wall_s, next(self._numbers))
 
     def _sample_in_the_quiet(self) -> _Load | None:
@@ -181,7 +183,7 @@ class Reporter:
 
     def _load(self, sample: Sample, at_s: float) -> _Load:
         self._sampled_s = at_s
-        return _Load(sample, at_s, next(self._seq), self.dropped)
+        return _Load(sample, at_s, self.dropped)
 
     def acked(self, count: int) -> None:
         """So many events have reached the broker."""

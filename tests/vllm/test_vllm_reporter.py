@@ -152,7 +152,7 @@ def test_a_full_buffer_drops_the_oldest_and_says_so_in_the_next_sample() -> None
         reporter.record(scheduler(running=number), iteration(stats, wall_s=wall.now_s))
     events = list(reporter.events(100))
     assert [event.id for event in requests(events)] == ["r7", "r8", "r9"]
-    assert [sample.running for sample in loads(events)] == [8, 9]
+    assert [(sample.running, sample.seq) for sample in loads(events)] == [(8, 8), (9, 9)]
     assert loads(events)[-1].dropped == 7 + 7
     assert reporter.counts().dropped == 7 + 8
     assert adds_up(reporter)
