@@ -119,7 +119,7 @@ class Contender:
             learners=learners,
             enough=True,
             lead_s=lead_s,
-            timing=timing_of(learners, seen.tick_us, lead_s, settings.tick_s),
+            timing=timing_of(learners, seen.tick_us, lead_s, settings),
             merging=False,
             load=seen.load,
             window_s=seen.outlook.window_s,
@@ -155,7 +155,7 @@ class Contender:
     def _placed(self, outcome: Outcome, seen: Seen) -> Merge | None:
         """What comes of a decision: a merge at the step ordered, or the learner's own at H_max."""
         if outcome.order is not None:
-            wanted = outcome.order.at_step
+            wanted = outcome.order.step
         elif outcome.choice.reason == LEFT_TO_LEARNERS:
             wanted = self._learner.last_merge_step + self._settings.max_gap_steps
         else:

@@ -47,6 +47,7 @@ def decision_of(
         reason=choice.reason,
         merge_id=order.merge_id if order else None,
         at_step=order.at_step if order else None,
+        moment_us=order.moment_us if order else None,
         step=timing.step if timing else None,
         first_reachable_step=timing.first_reachable_step if timing else None,
         gap_steps=timing.reported_gap_steps if timing else None,

@@ -27,13 +27,22 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a command must carry, besides the group's names."""
+    """What a command must carry, besides the group's names.
+
+    `step` is the one to merge at, of the leader where the command names `moment_us` instead.
+    """
 
     merge_id: str
-    at_step: int
+    step: int
     deadline_us: int
     participants: tuple[str, ...]
     epoch: int | None = None
+    moment_us: int | None = None
+
+    @property
+    def at_step(self) -> int | None:
+        """The step that the command names; None where it names a moment."""
+        return self.step if self.moment_us is None else None
 
 
 @dataclass(slots=True)
@@ -109,7 +118,7 @@ class Decider:
             return Choice(merge=True, reason="h_max", at_step=corridor.last(last))
         if self.paused:
             return Choice(merge=False, reason="paused")
-        if timing.first_reachable_step < corridor.first(last):
+        if timing.least_gap_steps < corridor.min_gap_steps:
             return Choice(merge=False, reason="h_min")
         if self.merge_now:
             return Choice(merge=True, reason="merge_now")
@@ -120,17 +129,19 @@ class Decider:
         return _bounded(self.policy.choose(view, timing), view)
 
     def _order(self, view: View, timing: Timing, choice: Choice) -> Order:
-        at_step = max(timing.first_reachable_step, choice.at_step or 0)
+        step = max(timing.first_reachable_step, choice.at_step or 0)
         if choice.reason != "h_max_overdue":
-            at_step = min(at_step, view.corridor.last(timing.last_merge_step))
-        ahead_s = (at_step - timing.step) * timing.step_time_s
+            step = min(step, view.corridor.last(timing.last_merge_step))
+        # The slowest learner may be in the first part of a step when a moment comes.
+        ahead_s = (step - timing.step) * timing.step_time_s + timing.slowest_step_s
         valid_s = 2 * ahead_s + DEADLINE_LEADS * view.lead_s + view.window_s
         order = Order(
             merge_id=f"m{view.tick_us}",
-            at_step=at_step,
+            step=step,
             deadline_us=view.tick_us + round(valid_s * US_PER_S),
             participants=tuple(view.learners),
             epoch=view.epoch,
+            moment_us=timing.moment_us(step),
         )
         self.pending = Pending(order.merge_id, order.deadline_us, set(order.participants))
         self.merge_now = False

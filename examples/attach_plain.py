@@ -105,8 +105,7 @@ def carry_out(
     order: MergeOrder, learner: Learner, peer: Peer, attachment: Attachment, clock: RunClock
 ) -> None:
     """What a trainer does with an order: agree, exchange, step, report."""
-    mine = [order.merge_id, order.step]
-    if peer.swap(mine) != mine:
+    if peer.swap(order.meeting) != order.meeting:
         attachment.skipped(order, "other_merge: the peer came for another one")
         return
     attachment.started(order)

@@ -64,7 +64,7 @@ class Learner:
 def all_came(order: MergeOrder) -> bool:
     """Wait until the others are there too; True when all of them came for this merge."""
     there: list[str | None] = [None] * len(LEARNERS)
-    dist.all_gather_object(there, f"{order.merge_id} at {order.step}")
+    dist.all_gather_object(there, order.meeting)
     return len(set(there)) == 1
 
 

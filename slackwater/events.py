@@ -192,6 +192,9 @@ class Decision(Event, frozen=True, kw_only=True, tag="decision"):
     reason: Annotated[Name, about("why it chose that")]
     merge_id: Annotated[Name | None, about("the merge that it commands")] = None
     at_step: Annotated[Count | None, about("the inner step at which learners shall merge")] = None
+    moment_us: Annotated[
+        TimeUs | None, about("the moment from which each merges at its own next step")
+    ] = None
     step: Annotated[Count | None, about("largest inner step reported")] = None
     first_reachable_step: Annotated[
         Count | None, about("first step that a command sent now reaches every learner before")
@@ -227,11 +230,22 @@ class Decision(Event, frozen=True, kw_only=True, tag="decision"):
 
 
 class MergeCommand(Event, frozen=True, kw_only=True, tag="merge"):
-    """Merge when your own step counter reaches `at_step`; worthless after `deadline_us`."""
+    """Merge when your own step counter reaches `at_step`; worthless after `deadline_us`.
+
+    For learners of unequal speed it names a moment instead of a step: merge at the end of your
+    first step at or after `moment_us`, not before your own H_min and at your own H_max at the
+    latest.
+    """
 
     group: Annotated[Name, about("the merge group")]
     merge_id: Annotated[Name, about("names the merge")]
-    at_step: Annotated[Count, about("merge when your own step counter reaches it")]
+    at_step: Annotated[
+        Count | None, about("merge when your own step counter reaches it; null: at `moment_us`")
+    ] = None
+    moment_us: Annotated[
+        TimeUs | None,
+        about("merge at the end of your first step at or after it; null: at `at_step`"),
+    ] = None
     deadline_us: Annotated[TimeUs, about("the command is worthless after it")]
     window_s: Annotated[Seconds, about("expected length of the window")]
     reason: Annotated[Name, about("why now")]
@@ -270,7 +284,14 @@ class MergeReport(Event, frozen=True, kw_only=True):
 
 
 class Accepted(MergeReport, frozen=True, kw_only=True, tag="accepted"):
-    """The learner will merge at `step`."""
+    """The learner will merge at `step`, or at its first step at or after `moment_us`.
+
+    With a moment, `step` is the one that the learner had reported when it promised.
+    """
+
+    moment_us: Annotated[
+        TimeUs | None, about("the moment of the command promised to, where it names one")
+    ] = None
 
 
 class Started(MergeReport, frozen=True, kw_only=True, tag="started"):

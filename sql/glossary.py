@@ -146,11 +146,14 @@ EVERYWHERE = {
     "merges": "merges that every learner finished",
     "merges_started": "merges that began in these 10 s; NULL in an evaluated run",
     "other_s": "what neither the all-reduce nor the checkpoint took, seconds",
+    "moment": "the moment that the command named for each learner's own next step, UTC; NULL where "
+    "it named a step",
     "over_plan_s": "how much longer than planned the merge took, seconds; NULL if unknown",
     "participants": "learners that are to take part",
     "planned_s": "length of the window that the controller reckoned with, seconds",
     "same_digest": "true if all learners had equal weights after it; NULL where none told",
-    "same_step": "true if all learners made it at one step, the commanded one if there was one",
+    "same_step": "true if all learners made it at one step, the commanded one if there was one; "
+    "NULL where the command named a moment",
     "skipped": "learners that did not take part",
     "trouble": "skipped (nobody made it), unfinished (not by all) or longer than planned",
     "why": "what the learners said, each reason once",

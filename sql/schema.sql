@@ -232,6 +232,7 @@ CREATE TABLE decisions (
     reason VARCHAR,
     merge_id VARCHAR,
     at_step BIGINT,
+    moment_us BIGINT,
     step BIGINT,
     first_reachable_step BIGINT,
     gap_steps BIGINT,
@@ -271,7 +272,9 @@ COMMENT ON COLUMN decisions.action IS 'merge or wait';
 COMMENT ON COLUMN decisions.reason IS
     'why: the policy''s own word, or a safeguard''s: h_max, h_min, paused, merge_now, harm_bound, signal_stale, load_unknown and others (docs/safeguards.md); signal_stale:POLICY:WORD is a fallback''s';
 COMMENT ON COLUMN decisions.merge_id IS 'the merge it commanded, NULL when it waited';
-COMMENT ON COLUMN decisions.at_step IS 'inner step at which the learners are to merge';
+COMMENT ON COLUMN decisions.at_step IS 'inner step at which the learners are to merge, NULL where a moment is named';
+COMMENT ON COLUMN decisions.moment_us IS
+    'moment from which each learner is to merge at its own next step, NULL where at_step is for all';
 COMMENT ON COLUMN decisions.step IS 'largest step reported by a learner';
 COMMENT ON COLUMN decisions.first_reachable_step IS
     'first inner step that a command sent at the tick reaches every learner before';
@@ -314,6 +317,7 @@ CREATE TABLE commands (
     "group" VARCHAR,
     merge_id VARCHAR,
     at_step BIGINT,
+    moment_us BIGINT,
     deadline_us BIGINT,
     window_s DOUBLE,
     reason VARCHAR,
@@ -331,7 +335,9 @@ COMMENT ON COLUMN commands.at_us IS
     'when the event became observable at its source, microseconds since the Unix epoch';
 COMMENT ON COLUMN commands."group" IS 'the merge group';
 COMMENT ON COLUMN commands.merge_id IS 'name of the merge; NULL unless type is merge';
-COMMENT ON COLUMN commands.at_step IS 'inner step at which to merge';
+COMMENT ON COLUMN commands.at_step IS 'inner step at which to merge, NULL where a moment is named';
+COMMENT ON COLUMN commands.moment_us IS
+    'moment from which each learner is to merge at its own next step, NULL where at_step is for all';
 COMMENT ON COLUMN commands.deadline_us IS
     'worthless after this time, microseconds since the Unix epoch';
 COMMENT ON COLUMN commands.window_s IS
@@ -355,6 +361,7 @@ CREATE TABLE merges (
     merge_id VARCHAR,
     step BIGINT,
     reason VARCHAR,
+    moment_us BIGINT,
     seconds DOUBLE,
     exchange_s DOUBLE,
     checkpoint_s DOUBLE,
@@ -378,6 +385,8 @@ COMMENT ON COLUMN merges.merge_id IS 'name of the merge';
 COMMENT ON COLUMN merges.step IS 'the learner''s inner step';
 COMMENT ON COLUMN merges.reason IS
     'why, where there is something to say; of skipped the first word is the cause: late (the command came when that step was past), expired (its deadline was), no_commit (a peer kept silent), peer_skipped, corridor, paused, ...';
+COMMENT ON COLUMN merges.moment_us IS
+    'moment of the command that was accepted, NULL where it names a step';
 COMMENT ON COLUMN merges.seconds IS 'whole merge at this learner, seconds; finished only';
 COMMENT ON COLUMN merges.exchange_s IS 'all-reduce, seconds';
 COMMENT ON COLUMN merges.checkpoint_s IS 'checkpoint written and synced, seconds';

@@ -68,8 +68,11 @@ def _say_report(report: MergeReport, phase: str) -> None:
 def watch_command(command: MergeCommand) -> None:
     """Say that a merge was commanded."""
     names = ", ".join(command.participants)
-    text = "merge %s at step %d for %s (%s)"
-    log.info(text, command.merge_id, command.at_step, names, command.reason)
+    where = f"step {command.at_step}"
+    if command.moment_us is not None:
+        ahead_s = (command.moment_us - command.at_us) / US_PER_S
+        where = f"each one's first step from {ahead_s:.3f} s on"
+    log.info("merge %s at %s for %s (%s)", command.merge_id, where, names, command.reason)
 
 
 def watch_decisions(metrics: Metrics, decisions: Sequence[Decision]) -> None:

@@ -24,7 +24,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     counts the merges that the shared weights have been through, `digest` is of these weights.
     `kind` is what is exchanged and how, `tokens` how many this learner has trained on since the
     last merge of it. Whoever comes because H_max forces it (`forced`) names the merge by its own
-    step and merges under whatever name the group takes; its step need not be the others'.
+    step and merges under whatever name the group takes; its step need not be the others'. Nor need
+    that of who comes for a command of a moment (`moment_us`), which must be the same.
     """
 
     merge_id: str
@@ -35,11 +36,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     tokens: int = 0
     forced: bool = False
+    moment_us: int | None = None
     digest: str = ""
 
     def mismatch(self, other: "Card") -> str | None:
         """The first field that differs and must not, None when none does."""
-        names = ["merge_id", "step", "epoch", "phase", "kind", "digest"]
+        names = ["merge_id", "moment_us", "epoch", "phase", "kind", "digest"]
+        if self.moment_us is None:
+            names.insert(1, "step")
         if self.forced and other.forced:
             names = ["epoch", "phase", "kind", "digest"]
         for name in names:

@@ -326,6 +326,7 @@ class Merger:
             kind=f"{self.exchange.compression} {fragment + 1}/{len(self.outer.spans)}",
             tokens=tokens,
             forced=order.forced,
+            moment_us=order.moment_us,
             digest=self.outer.digest(),
         )
 

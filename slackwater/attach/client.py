@@ -404,14 +404,17 @@ class Attachment:
             self._told.add(what)
             self._log.warning(text, *values)
 
-    def _say(self, phase: str, merge_id: str, step: int, reason: str) -> None:
-        kind = Accepted if phase == "accepted" else Skipped
-        if kind is Accepted:
+    def _say(
+        self, phase: str, merge_id: str, step: int, reason: str, moment_us: int | None = None, /
+    ) -> None:
+        about = self._about(merge_id, step, reason)
+        if phase == "accepted":
             self._accepted += 1
-        else:
-            self._skipped[reason.partition(":")[0]] += 1
-            self._log.info("%s skips %s: %s", self.learner, merge_id, reason)
-        self._outbox.put(MERGES, kind(**self._about(merge_id, step, reason)))
+            self._outbox.put(MERGES, Accepted(**about, moment_us=moment_us))
+            return
+        self._skipped[reason.partition(":")[0]] += 1
+        self._log.info("%s skips %s: %s", self.learner, merge_id, reason)
+        self._outbox.put(MERGES, Skipped(**about))
 
     def _about(self, merge_id: str, step: int, reason: str) -> dict[str, Any]:
         return {

@@ -16,6 +16,8 @@ class MergeOrder:
         epoch: how many merges the shared weights have been through.
         reason: the command's reason, or `h_max`.
         participants: the learners that merge together.
+        moment_us: the moment that the command named instead of a step, event time; then the
+            others come at steps of their own. None otherwise.
     """
 
     merge_id: str
@@ -24,8 +26,18 @@ class MergeOrder:
     epoch: int
     reason: str
     participants: tuple[str, ...]
+    moment_us: int | None = None
 
     @property
     def forced(self) -> bool:
         """True when H_max made this order and no command did."""
         return self.reason == H_MAX
+
+    @property
+    def meeting(self) -> str:
+        """What all who take part must come for, in words that are equal for all of them.
+
+        A commanded merge has its id. Learners that H_max forces may each count steps of their own,
+        so the merge is then known by the epoch alone.
+        """
+        return f"{H_MAX if self.forced else self.merge_id} after {self.epoch} merges"

@@ -1,6 +1,6 @@
 """One learner's side of the merge protocol: a state machine without I/O, threads or clock.
 
-    command ──► accepted ──► all participants accepted ──► order at `at_step` ──► finished
+    command ──► accepted ──► all participants accepted ──► order at its place ──► finished
        │            │                                            │
        └► skipped   └► skipped (no commit, a peer withdrew) ◄────┘
 
@@ -16,12 +16,20 @@ the learner's own among them, have been read back from there is the order commit
 
 Who the participants are, the command says. A group with a quorum takes any set of learners that is
 large enough, as its members come and go; one without takes its full set alone.
+
+The place of a merge is a step, the same number for all, or for learners of unequal speed a moment:
+each then merges at the end of its first step at or after it, within its own corridor:
+
+    moment                       ▼
+    learner-0   |--|--|--|--|--|--|               step 6 ends first after it
+    learner-1   |-----|-----|-----|               step 3 does
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
+from typing import Protocol as SaysProtocol
 
 from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.corridor import Corridor
@@ -32,7 +40,17 @@ KEPT_IDS = 1024
 K = TypeVar("K")
 V = TypeVar("V")
 
-Say = Callable[[Literal["accepted", "skipped"], str, int, str], None]
+Phase = Literal["accepted", "skipped"]
+Place = tuple[str, Literal["step", "moment"], int]
+
+
+class Say(SaysProtocol):
+    """How a learner is heard."""
+
+    def __call__(
+        self, phase: Phase, merge_id: str, step: int, reason: str, moment_us: int | None = None, /
+    ) -> None:
+        """Say it; `moment_us` with promises to a command that names a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +67,8 @@ class Protocol:
         learner: this learner's name.
         participants: the learners of the group, this one included.
         corridor: gaps are counted from the last merge done, the first one from step 0.
-        say: called with (phase, merge_id, step, reason) for what others must hear.
+        say: called with (phase, merge_id, step, reason) for what others must hear, and with the
+            moment where a promise is to one.
         quorum: how many participants a command must name at least; None for exactly
             `participants`.
 
@@ -74,6 +93,7 @@ class Protocol:
         self._say = say
         self._quorum = quorum
         self.step = 0
+        self._step_us: int | None = None
         self.epoch = 0
         self.last_merge_step = 0
         self.forced_step = corridor.last(0)
@@ -82,7 +102,7 @@ class Protocol:
         self._order: MergeOrder | None = None
         self._behind = False
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._promises: OrderedDict[tuple[str, int], set[str]] = OrderedDict()
+        self._promises: OrderedDict[Place, set[str]] = OrderedDict()
         self._withdrawals: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     def command(self, command: MergeCommand, now_us: int) -> bool:
@@ -92,16 +112,17 @@ class Protocol:
         _keep(self._seen, command.merge_id, None)
         reason = self._refusal(command, now_us)
         if reason is not None:
-            self._say("skipped", command.merge_id, command.at_step, reason)
+            self._say("skipped", command.merge_id, self._step_told(command), reason)
             return True
         self._pending = command
-        self._say("accepted", command.merge_id, command.at_step, command.reason)
+        step, moment_us = self._step_told(command), command.moment_us
+        self._say("accepted", command.merge_id, step, command.reason, moment_us)
         return True
 
     def heard(self, report: Accepted | Skipped) -> None:
         """Note what the merges topic says about a promise, this learner's own included."""
         if isinstance(report, Accepted):
-            key = (report.merge_id, report.step)
+            key = _place(report.merge_id, report.step, report.moment_us)
             promised = self._promises.get(key) or _keep(self._promises, key, set())
             promised.add(report.learner)
         elif report.learner != self._learner:
@@ -124,19 +145,21 @@ class Protocol:
 
         `waited` says that it has waited long enough: an order without all promises is dropped.
         """
-        self.step = step
+        self.step, self._step_us = step, now_us
         if self._order is not None:
             if self._behind:
                 return None
             self.skipped(self._order, "abandoned: the trainer reported neither end nor skip")
         pending = self._pending
-        if pending is not None and step >= pending.at_step:
-            if step > pending.at_step:
+        if pending is not None and self._due(pending, now_us):
+            if pending.moment_us is None and step > (pending.at_step or 0):
                 self._drop(f"{SKIPPED_LATE}: the learner went from before that step to step {step}")
             elif now_us > pending.deadline_us:
                 self._drop("expired: the deadline passed before the step came")
             elif self._committed(pending):
-                return self._give(pending.merge_id, pending.reason, pending.participants)
+                return self._give(
+                    pending.merge_id, pending.reason, pending.participants, pending.moment_us
+                )
             elif not waited:
                 return Await(pending.merge_id)
             else:
@@ -200,12 +223,18 @@ class Protocol:
         self._drop("left: the learner ended before that step")
 
     def _refusal(self, command: MergeCommand, now_us: int) -> str | None:
+        return self._refusal_of_names(command) or self._refusal_now(command, now_us)
+
+    def _refusal_of_names(self, command: MergeCommand) -> str | None:
         if self._learner not in command.participants:
             return f"not_participant: {self._learner} is not among the participants"
         if self._quorum is None and set(command.participants) != self._participants:
             return f"other_participants: this group is {', '.join(sorted(self._participants))}"
         if len(set(command.participants)) < (self._quorum or 0):
             return f"quorum: {len(command.participants)} participants, {self._quorum} are needed"
+        return None
+
+    def _refusal_now(self, command: MergeCommand, now_us: int) -> str | None:
         if command.epoch is not None and command.epoch != self.epoch:
             return f"epoch: the command is for {command.epoch}, this learner is at {self.epoch}"
         if self.paused:
@@ -219,7 +248,16 @@ class Protocol:
             return f"peer_skipped: {withdrawn}"
         if now_us > command.deadline_us:
             return f"expired: {(now_us - command.deadline_us) / 1e6:.3f} s after its deadline"
+        if command.moment_us is not None:
+            return self._refusal_of_moment(command.moment_us)
+        if command.at_step is None:
+            return "unclear: the command names neither a step nor a moment"
         return self._refusal_of_step(command.at_step)
+
+    def _refusal_of_moment(self, moment_us: int) -> str | None:
+        if self._step_us is None or self._step_us < moment_us:
+            return None
+        return f"{SKIPPED_LATE}: the first step after the moment has ended, step {self.step}"
 
     def _refusal_of_step(self, at_step: int) -> str | None:
         if at_step <= self.step:
@@ -230,24 +268,46 @@ class Protocol:
         return None
 
     def _silent(self, command: MergeCommand) -> list[str]:
-        key = (command.merge_id, command.at_step)
+        key = _place(command.merge_id, command.at_step or 0, command.moment_us)
         return sorted(set(command.participants) - self._promises.get(key, set()))
 
     def _committed(self, command: MergeCommand) -> bool:
         return not self._silent(command)
 
-    def _give(self, merge_id: str, reason: str, participants: Iterable[str]) -> MergeOrder:
+    def _due(self, pending: MergeCommand, now_us: int) -> bool:
+        """True at the step that the command names, or that its moment is to be merged at."""
+        if pending.moment_us is None:
+            return pending.at_step is not None and self.step >= pending.at_step
+        allowed = self.step >= self._corridor.first(self.last_merge_step)
+        return self.step >= self.forced_step or (allowed and now_us >= pending.moment_us)
+
+    def _step_told(self, command: MergeCommand) -> int:
+        """The step to report about a command: its own, or where the learner stands."""
+        return self.step if command.at_step is None else command.at_step
+
+    def _give(
+        self,
+        merge_id: str,
+        reason: str,
+        participants: Iterable[str],
+        moment_us: int | None = None,
+    ) -> MergeOrder:
         self._pending = None
         since = self.step - self.last_merge_step
         names = tuple(sorted(participants))
         self._behind = False
-        self._order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names)
+        self._order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names, moment_us)
         return self._order
 
     def _drop(self, reason: str) -> None:
         pending, self._pending = self._pending, None
         if pending is not None:
-            self._say("skipped", pending.merge_id, pending.at_step, reason)
+            self._say("skipped", pending.merge_id, self._step_told(pending), reason)
+
+
+def _place(merge_id: str, step: int, moment_us: int | None) -> Place:
+    """What a promise is to: a merge at a step, or at a moment."""
+    return (merge_id, "step", step) if moment_us is None else (merge_id, "moment", moment_us)
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V) -> V:

@@ -47,11 +47,12 @@ FROM stg_windows
 PENDING = """
 WITH
     due AS (
-        SELECT merge_id, learner, max(step) AS step FROM (
-            SELECT merge_id, unnest(participants) AS learner, at_step AS step FROM commands
-            WHERE type = 'merge'
+        SELECT merge_id, learner, max(step) AS step, max(moment_us) AS moment_us FROM (
+            SELECT merge_id, unnest(participants) AS learner, at_step AS step, moment_us
+            FROM commands WHERE type = 'merge'
             UNION ALL
-            SELECT merge_id, learner, step FROM merges WHERE type IN ('accepted', 'started')
+            SELECT merge_id, learner, step, moment_us FROM merges
+            WHERE type IN ('accepted', 'started')
         )
         GROUP BY ALL
     ),
@@ -63,7 +64,14 @@ FROM due
 ANTI JOIN (SELECT * FROM merges WHERE type IN ('finished', 'skipped')) AS settled
     USING (merge_id, learner)
 LEFT JOIN beyond USING (learner)
-WHERE beyond.step IS NULL OR beyond.step <= due.step
+WHERE CASE
+    WHEN due.moment_us IS NULL THEN beyond.step IS NULL OR beyond.step <= due.step
+    -- The first step at or after the moment is the one to merge at.
+    ELSE (
+        SELECT count(*) FROM learner_steps AS s
+        WHERE s.learner = due.learner AND s.at_us >= due.moment_us
+    ) <= 1
+END
 """
 
 ACCEPTED = "SELECT count(DISTINCT merge_id) AS accepted FROM merges WHERE type = 'accepted'"

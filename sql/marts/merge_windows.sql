@@ -12,6 +12,7 @@ SELECT
     seconds_between(started_us, finished_us) AS seconds,
     planned_s,
     at_step,
+    us_to_ts(moment_us) AS moment,
     step,
     participants AS learners,
     finished AS learners_finished,

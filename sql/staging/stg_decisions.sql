@@ -15,6 +15,7 @@ SELECT
     d.merge_id,
     d.step,
     d.at_step,
+    d.moment_us,
     d.gap_steps,
     d.gap_s,
     d.window_s,

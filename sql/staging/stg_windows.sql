@@ -26,6 +26,7 @@ WITH
             merge_id,
             min(at_us) AS commanded_us,
             min(at_step) AS at_step,
+            min(moment_us) AS moment_us,
             max(window_s) AS planned_s,
             any_value(reason) AS reason,
             any_value(len(participants)) AS participants
@@ -60,6 +61,7 @@ WITH
             merge_id,
             c.commanded_us,
             c.at_step,
+            c.moment_us,
             c.planned_s,
             coalesce(c.reason, m.reason) AS reason,
             coalesce(c.participants, m.joined) AS participants,
@@ -82,6 +84,7 @@ SELECT
     reason,
     commanded_us,
     at_step,
+    moment_us,
     step,
     planned_s,
     participants,
@@ -90,7 +93,10 @@ SELECT
     started_us,
     finished_us,
     finished > 0 AND finished >= participants AS complete,
-    CASE WHEN finished > 0 THEN steps = 1 AND step = coalesce(at_step, step) END AS same_step,
+    CASE
+        WHEN finished > 0 AND moment_us IS NULL
+            THEN steps = 1 AND step = coalesce(at_step, step)
+    END AS same_step,
     CASE WHEN digests_told > 0 THEN digests = 1 AND digests_told >= finished END AS same_digest,
     bytes_exchanged,
     CASE

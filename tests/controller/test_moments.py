@@ -1,0 +1,82 @@
+"""Learners of unequal speed are commanded to a moment, equal ones to a step."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unequal import Race
+from worlds import engine
+
+from controller.policies import POLICIES
+
+FAST_US = 50_000
+
+
+def race(ratio: float, ticks: int = 150, policy: str = "fixed_h", **other: object) -> Race:
+    made = engine(policy, **{"expect_learners": 2, "fixed_steps": 250, **other})
+    return Race(made, {"a": FAST_US, "b": round(ratio * FAST_US)}).run(ticks)
+
+
+def test_learners_of_one_speed_are_commanded_to_one_step() -> None:
+    found = race(1.0)
+    assert len(found.merges) == 2
+    assert {c.moment_us for c in found.commands} == {None}
+    assert all(racer.gaps == [250] * len(found.merges) for racer in found.racers)
+
+
+def test_learners_of_unequal_speed_merge_at_their_own_steps_and_hardly_wait() -> None:
+    found = race(2.0)
+    assert len(found.merges) == 2
+    assert found.refused == []
+    assert {c.at_step for c in found.commands} == {None}
+    for merge_id, came_us in found.merges:
+        moment_us = next(c.moment_us for c in found.commands if c.merge_id == merge_id)
+        assert moment_us is not None
+        # The one half a step of its own later, the other at most a whole one.
+        assert all(0 <= us - moment_us <= 2 * FAST_US for us in came_us.values())
+    fast, slow = found.racers
+    assert set(fast.gaps) == {250}
+    assert all(124 <= gap <= 126 for gap in slow.gaps)
+    merges = [d for d in found.decisions if d.action == "merge"]
+    assert [(d.at_step, d.moment_us) for d in merges] == [
+        (None, c.moment_us) for c in found.commands
+    ]
+
+
+def test_the_spread_that_is_allowed_is_a_setting() -> None:
+    assert race(1.2, 60).commands[0].moment_us is None
+    assert race(1.2, 60, step_time_spread=0.1).commands[0].moment_us is not None
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(
+    policy=st.sampled_from(sorted(POLICIES)),
+    ratio=st.floats(1.3, 3.5),
+    lead_s=st.sampled_from([0.0, 1.0, 4.0]),
+)
+def test_gaps_of_both_lie_in_the_corridor_and_all_merges_are_made(
+    policy: str, ratio: float, lead_s: float
+) -> None:
+    found = race(ratio, 300, policy, command_lead_s=lead_s)
+    assert found.merges
+    assert {reason.partition(":")[0] for reason in found.refused} <= {"promised"}
+    for racer in found.racers:
+        assert all(100 <= gap <= 400 for gap in racer.gaps), racer.gaps
+
+
+def test_h_max_is_that_of_the_faster_one() -> None:
+    found = race(2.0, 200, policy="pressure_gate", pressure_threshold=0.0, fallback="h_max")
+    assert {c.reason for c in found.commands} == {"h_max"}
+    fast, slow = found.racers
+    assert set(fast.gaps) == {400}
+    assert all(199 <= gap <= 201 for gap in slow.gaps)
+
+
+def test_a_moment_leaves_the_lead_and_waits_for_the_h_min_of_the_slower() -> None:
+    found = race(2.0, policy="adaptive_tokens", tokens_target=1.0, command_lead_s=2.0)
+    assert found.commands
+    assert all((c.moment_us or 0) - c.at_us >= 2_000_000 for c in found.commands)
+    # The policy wants to merge at any time.
+    fast, slow = found.racers
+    assert all(100 <= gap <= 104 for gap in slow.gaps), slow.gaps
+    assert all(199 <= gap <= 208 for gap in fast.gaps), fast.gaps
