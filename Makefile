@@ -14,7 +14,7 @@ SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-switchback bench-plugin schema lock clean
+.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-switchback bench-plugin bench-attach schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -96,6 +96,9 @@ bench-plugin: $(VLLM)/.ready ## what the plugin costs a real vLLM: latency ratio
 
 bench-switchback: $(READY) ## errors and power of the switchback's test, on made fleets
 	$(BIN)/python -m bench.switchback $(ARGS)
+
+bench-attach: $(READY) ## microseconds that reporting a step costs, with the broker up, down and flapping
+	$(BIN)/python -m bench.attach $(ARGS)
 
 schema: $(READY) ## write docs/schema from the event types
 	$(BIN)/slackwater schema --write docs/schema

@@ -16,6 +16,7 @@ from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace
 from slackwater.attach.protocol import Await, Protocol
+from slackwater.attach.steps import NO_PRESSURE, Left, step_event
 from slackwater.clock import RunClock
 from slackwater.corridor import Corridor
 from slackwater.errors import InputError
@@ -118,12 +119,15 @@ class Attachment:
         self._log = logging.getLogger("slackwater.attach")
         # One lock over stamps, queue and protocol; the condition wakes a learner that waits for
         # promises.
-        self._changed = threading.Condition(threading.Lock())
-        self._outbox = Outbox(clock, queue_events)
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._outbox = Outbox(clock, queue_events, self._step_event)
+        self._wall_us = clock.wall_us
         self._protocol = Protocol(learner, participants, corridor, self._say, quorum)
         self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
         self._participants = frozenset(participants)
         self._pace = Pace()
+        self._step_wall_us: int | None = None
         self._tokens_since_merge = 0
         self._tokens_at_order = 0
         self._commanded = False
@@ -146,7 +150,6 @@ class Attachment:
     ) -> None:
         self.close()
 
-    @never_raises
     def on_step(
         self,
         step: int,
@@ -172,41 +175,46 @@ class Attachment:
             checkpoint_pressure: 0 to 1.
             memory_pressure: 0 to 1.
         """
-        with self._changed:
-            now_us = self._outbox.stamp_us()
-            self._tokens_since_merge += tokens
-            if step_time_s is None:
-                step_time_s = self._pace.seconds(step, now_us)
-            self._outbox.put(
-                LEARNERS,
-                Step(
-                    run_id=self._run_id,
-                    at_us=now_us,
-                    learner=self.learner,
-                    step=step,
-                    loss=loss,
-                    tokens=tokens,
-                    step_time_s=step_time_s,
-                    steps_since_merge=step - self._protocol.last_merge_step,
-                    tokens_since_merge=self._tokens_since_merge,
-                    update_norm=update_norm,
-                    network_pressure=network_pressure,
-                    checkpoint_pressure=checkpoint_pressure,
-                    memory_pressure=memory_pressure,
-                    epoch=self._protocol.epoch,
-                    reports_sent=self._outbox.reports,
-                    group=self._group,
-                ),
-            )
-            found = self._protocol.at_step(step, now_us)
-            order = self._await_promises(step) if isinstance(found, Await) else found
-            if order is None:
-                self._pace.resume(step, self._clock.now_us())
-            else:
-                self._pace.pause()
-                self._tokens_at_order = self._tokens_since_merge
-                self._say_uncommanded(order)
-            return order
+        # In here nearly every step ends: as few objects as can be are touched, see `steps`.
+        try:
+            with self._lock:
+                outbox, protocol, pace = self._outbox, self._protocol, self._pace
+                wall_us = self._wall_us()
+                if wall_us < outbox.wall_us:  # noqa: PLR1730 - max is one object more
+                    wall_us = outbox.wall_us
+                outbox.wall_us = wall_us
+                self._tokens_since_merge = since = self._tokens_since_merge + tokens
+                left = (
+                    wall_us,
+                    step,
+                    loss,
+                    tokens,
+                    step_time_s,
+                    update_norm,
+                    network_pressure,
+                    checkpoint_pressure,
+                    memory_pressure,
+                    pace.mark,
+                    since,
+                    protocol.last_merge_step,
+                    protocol.epoch,
+                    outbox.reports,
+                )
+                outbox.leave(left)
+                self._step_wall_us = wall_us
+                pace.mark = (step, wall_us)
+                if (
+                    protocol.order is None
+                    and protocol.pending is None
+                    and step < protocol.forced_step
+                ):
+                    protocol.step = step
+                    return None
+                return self._at_place(step, wall_us)
+        except Exception:
+            self.errors += 1
+            self._log.exception("attachment: on_step failed; training goes on")
+            return None
 
     @never_raises
     def started(self, order: MergeOrder) -> None:
@@ -225,7 +233,7 @@ class Attachment:
         """
         with self._changed:
             self._protocol.overlapped()
-            self._pace.resume(order.step, self._clock.now_us())
+            self._pace.resume(order.step, self._wall_us())
 
     @never_raises
     def finished(  # noqa: PLR0913
@@ -248,7 +256,7 @@ class Attachment:
         reason = f"{order.reason}; {note}" if note else order.reason
         with self._changed:
             self._protocol.finished(order)
-            self._pace.resume(self._protocol.step, self._clock.now_us())
+            self._pace.resume(self._protocol.step, self._wall_us())
             self._tokens_since_merge -= self._tokens_at_order
             self._outbox.put(
                 MERGES,
@@ -269,7 +277,7 @@ class Attachment:
         """The merge was not done; the first word of `reason`, up to a colon, is what is counted."""
         with self._changed:
             self._protocol.skipped(order, reason)
-            self._pace.resume(self._protocol.step, self._clock.now_us())
+            self._pace.resume(self._protocol.step, self._wall_us())
 
     def withdrawn(self, order: MergeOrder) -> str | None:
         """Why a peer has said that it will not come after all, None while all stand by it."""
@@ -310,7 +318,7 @@ class Attachment:
         """
         with self._changed:
             self._protocol.joined(step, last_merge_step, epoch, retry_step)
-            self._pace.resume(step, self._clock.now_us())
+            self._pace.resume(step, self._wall_us())
             self._tokens_since_merge, self._tokens_at_order = tokens, 0
 
     @property
@@ -347,6 +355,29 @@ class Attachment:
                 ignored=dict(self._ignored),
             )
 
+    def _at_place(self, step: int, wall_us: int) -> MergeOrder | None:
+        """What the protocol says at a step at which there may be something to do."""
+        found = self._protocol.at_step(step, self._clock.event_us(wall_us))
+        order = self._await_promises(step) if isinstance(found, Await) else found
+        if order is None:
+            self._pace.resume(step, self._wall_us())
+        else:
+            self._pace.pause()
+            self._tokens_at_order = self._tokens_since_merge
+            self._say_uncommanded(order)
+        return order
+
+    def _step_event(self, left: Left) -> Step | None:
+        """In the link's thread: the event of a step; None for one that cannot be."""
+        try:
+            return step_event(
+                left, self._run_id, self._group, self.learner, self._clock, NO_PRESSURE
+            )
+        except (TypeError, ValueError, OverflowError):
+            self.errors += 1
+            self._log.exception("attachment: a step could not be reported; training goes on")
+            return None
+
     def _await_promises(self, step: int) -> MergeOrder | None:
         deadline = time.monotonic() + self._commit_timeout_s
         while True:
@@ -366,6 +397,8 @@ class Attachment:
                 return
             if isinstance(event, MergeCommand):
                 self._commanded = True
+                if self._step_wall_us is not None:
+                    self._protocol.step_us = self._clock.event_us(self._step_wall_us)
                 if not self._protocol.command(event, self._clock.now_us()):
                     self._ignored["duplicate"] += 1
             elif isinstance(event, Pause | Resume):

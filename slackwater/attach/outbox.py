@@ -1,10 +1,12 @@
 """Events on their way out: bounded, stamped in the order they are sent, full without blocking."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from slackwater.attach.steps import Left
 from slackwater.clock import RunClock
-from slackwater.events import LearnersEvent, MergesEvent
+from slackwater.events import LearnersEvent, MergesEvent, Step
 from slackwater.topics import LEARNERS, MERGES, Topic
 
 MERGES_LIMIT = 1_000
@@ -19,25 +21,58 @@ class Outbox:
     own, so a long outage full of steps costs none of them. Callers hold one lock around
     `stamp_us` and `put`: then times never go back in the order sent, even when the wall clock does.
 
+    Args:
+        clock: event time.
+        limit: how many events of learners are kept.
+        make_step: makes the event of what was left for a step when it is taken; None where that
+            cannot be.
+
     Attributes:
         dropped: events that found no room.
         reports: merge reports put so far.
+        wall_us: wall time of the newest stamp.
     """
 
-    def __init__(self, clock: RunClock, limit: int) -> None:
+    __slots__ = (
+        "_clock",
+        "_limit",
+        "_make_step",
+        "_queues",
+        "_steps",
+        "dropped",
+        "reports",
+        "wall_us",
+    )
+
+    def __init__(
+        self,
+        clock: RunClock,
+        limit: int,
+        make_step: Callable[[Left], Step | None] = lambda _: None,
+    ) -> None:
         self._clock = clock
-        self._queues: dict[Topic, deque[LearnersEvent | MergesEvent]] = {
+        self._limit = limit
+        self._make_step = make_step
+        self._steps: deque[LearnersEvent | Left] = deque(maxlen=limit)
+        self._queues: dict[Topic, deque[Any]] = {
             MERGES: deque(maxlen=MERGES_LIMIT),
-            LEARNERS: deque(maxlen=limit),
+            LEARNERS: self._steps,
         }
-        self._last_us = 0
+        self.wall_us = 0
         self.dropped = 0
         self.reports = 0
 
     def stamp_us(self) -> int:
         """Event time now, never before an earlier stamp, in microseconds since the epoch."""
-        self._last_us = max(self._last_us, self._clock.now_us())
-        return self._last_us
+        self.wall_us = max(self.wall_us, self._clock.wall_us())
+        return self._clock.event_us(self.wall_us)
+
+    def leave(self, left: Left) -> None:
+        """Add a step of which the event is made later; never blocks."""
+        steps = self._steps
+        if len(steps) == self._limit:
+            self.dropped += 1
+        steps.append(left)
 
     def put(self, topic: Topic, event: LearnersEvent | MergesEvent) -> None:
         """Add an event; never blocks."""
@@ -52,7 +87,11 @@ class Outbox:
         for topic, queue in self._queues.items():
             while queue and most > 0:
                 most -= 1
-                yield topic, queue.popleft()
+                event = queue.popleft()
+                if type(event) is tuple:
+                    event = self._make_step(event)
+                if event is not None:
+                    yield topic, event
 
     def put_back(self, events: Iterable[Outgoing]) -> None:
         """Put events that were taken and not acknowledged back at the head, in their order."""

@@ -2,33 +2,40 @@
 
 from slackwater.clock import US_PER_S
 
+# A step that has ended, and when the one after it began, in microseconds.
+Mark = tuple[int, int]
+
 
 class Pace:
-    """Event time from one step report to the next, without what lay between that is no training.
+    """Time from one step report to the next, without what lay between that is no training.
 
     A pause begins when a learner is told to merge and ends when it has; `resume` also marks the
-    end of a wait inside a report. Where no step was measured the figure is None.
+    end of a wait inside a report.
+
+    Attributes:
+        mark: since when the step under way is counted; None while it is no training.
     """
 
+    __slots__ = ("mark",)
+
     def __init__(self) -> None:
-        self._since: tuple[int, int] | None = None
-
-    def seconds(self, step: int, now_us: int) -> float | None:
-        """Seconds of event time a step took since the last mark, per step when some were skipped.
-
-        None without a mark, and when step or clock did not go on.
-        """
-        if self._since is None:
-            return None
-        before, since_us = self._since
-        if step <= before or now_us <= since_us:
-            return None
-        return (now_us - since_us) / (step - before) / US_PER_S
+        self.mark: Mark | None = None
 
     def resume(self, step: int, now_us: int) -> None:
         """Training of the step after `step` begins at `now_us`."""
-        self._since = step, now_us
+        self.mark = step, now_us
 
     def pause(self) -> None:
         """What follows is no training."""
-        self._since = None
+        self.mark = None
+
+
+def step_seconds(mark: Mark, step: int, now_us: int) -> float | None:
+    """Seconds a step took since the mark, per step when some were skipped.
+
+    None when step or clock did not go on.
+    """
+    before, since_us = mark
+    if step <= before or now_us <= since_us:
+        return None
+    return (now_us - since_us) / (step - before) / US_PER_S

@@ -74,6 +74,10 @@ class Protocol:
 
     Attributes:
         step: the last step reported.
+        step_us: when that was, event time; None before the first. Who passes steps over
+            sets it before a command is answered.
+        pending: the command promised to, None without one.
+        order: the merge under way, None without one.
         epoch: merges that the shared weights have been through.
         last_merge_step: where the last merge that was done stands.
         forced_step: where H_max forces the next one.
@@ -93,13 +97,13 @@ class Protocol:
         self._say = say
         self._quorum = quorum
         self.step = 0
-        self._step_us: int | None = None
+        self.step_us: int | None = None
         self.epoch = 0
         self.last_merge_step = 0
         self.forced_step = corridor.last(0)
         self.paused = False
-        self._pending: MergeCommand | None = None
-        self._order: MergeOrder | None = None
+        self.pending: MergeCommand | None = None
+        self.order: MergeOrder | None = None
         self._behind = False
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._promises: OrderedDict[Place, set[str]] = OrderedDict()
@@ -114,7 +118,7 @@ class Protocol:
         if reason is not None:
             self._say("skipped", command.merge_id, self._step_told(command), reason)
             return True
-        self._pending = command
+        self.pending = command
         step, moment_us = self._step_told(command), command.moment_us
         self._say("accepted", command.merge_id, step, command.reason, moment_us)
         return True
@@ -129,7 +133,7 @@ class Protocol:
             found = self._withdrawals.get(report.merge_id)
             told = _keep(self._withdrawals, report.merge_id, {}) if found is None else found
             told[report.learner] = f"{report.learner} skipped: {report.reason}"
-            pending = self._pending
+            pending = self.pending
             if pending is not None and pending.merge_id == report.merge_id:
                 withdrawn = self.withdrawn(pending.merge_id, pending.participants)
                 if withdrawn is not None:
@@ -145,12 +149,12 @@ class Protocol:
 
         `waited` says that it has waited long enough: an order without all promises is dropped.
         """
-        self.step, self._step_us = step, now_us
-        if self._order is not None:
+        self.step, self.step_us = step, now_us
+        if self.order is not None:
             if self._behind:
                 return None
-            self.skipped(self._order, "abandoned: the trainer reported neither end nor skip")
-        pending = self._pending
+            self.skipped(self.order, "abandoned: the trainer reported neither end nor skip")
+        pending = self.pending
         if pending is not None and self._due(pending, now_us):
             if pending.moment_us is None and step > (pending.at_step or 0):
                 self._drop(f"{SKIPPED_LATE}: the learner went from before that step to step {step}")
@@ -177,7 +181,7 @@ class Protocol:
 
         A promise for a later merge is taken back: that one stands too near to this.
         """
-        if self._order is not None or step < self._corridor.first(self.last_merge_step):
+        if self.order is not None or step < self._corridor.first(self.last_merge_step):
             return None
         self._drop("called: a peer has come to H_max first")
         return self._give(f"hmax-{step}", H_MAX, self._participants)
@@ -192,8 +196,8 @@ class Protocol:
         self, step: int, last_merge_step: int, epoch: int, retry_step: int | None = None
     ) -> None:
         """Go on as a member that stands there; what was promised from elsewhere is taken back."""
-        if self._order is not None:
-            self.skipped(self._order, "joined: the learner goes on from other weights")
+        if self.order is not None:
+            self.skipped(self.order, "joined: the learner goes on from other weights")
         self._drop("joined: the learner goes on from other weights")
         self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
         due = max(self._corridor.last(last_merge_step), retry_step or 0)
@@ -201,14 +205,14 @@ class Protocol:
 
     def finished(self, order: MergeOrder) -> None:
         """The merge is done: gaps count from its step now."""
-        self._order = None
+        self.order = None
         self.epoch += 1
         self.last_merge_step = order.step
         self.forced_step = self._corridor.last(order.step)
 
     def skipped(self, order: MergeOrder, reason: str) -> None:
         """The merge was not done; one that H_max forced is due again after H_min."""
-        self._order = None
+        self.order = None
         if order.forced or order.step >= self.forced_step:
             self.forced_step = self._corridor.first(order.step)
         self._say("skipped", order.merge_id, order.step, reason)
@@ -218,8 +222,8 @@ class Protocol:
 
         An order under way is skipped too: the trainer ended inside the merge.
         """
-        if self._order is not None:
-            self.skipped(self._order, "abandoned: the trainer ended before the merge did")
+        if self.order is not None:
+            self.skipped(self.order, "abandoned: the trainer ended before the merge did")
         self._drop("left: the learner ended before that step")
 
     def _refusal(self, command: MergeCommand, now_us: int) -> str | None:
@@ -239,10 +243,10 @@ class Protocol:
             return f"epoch: the command is for {command.epoch}, this learner is at {self.epoch}"
         if self.paused:
             return "paused: commanded merges wait for resume"
-        if self._order is not None:
-            return f"merging: {self._order.merge_id} is under way"
-        if self._pending is not None:
-            return f"promised: already accepted {self._pending.merge_id}"
+        if self.order is not None:
+            return f"merging: {self.order.merge_id} is under way"
+        if self.pending is not None:
+            return f"promised: already accepted {self.pending.merge_id}"
         withdrawn = self.withdrawn(command.merge_id, command.participants)
         if withdrawn is not None:
             return f"peer_skipped: {withdrawn}"
@@ -255,7 +259,7 @@ class Protocol:
         return self._refusal_of_step(command.at_step)
 
     def _refusal_of_moment(self, moment_us: int) -> str | None:
-        if self._step_us is None or self._step_us < moment_us:
+        if self.step_us is None or self.step_us < moment_us:
             return None
         return f"{SKIPPED_LATE}: the first step after the moment has ended, step {self.step}"
 
@@ -292,15 +296,15 @@ class Protocol:
         participants: Iterable[str],
         moment_us: int | None = None,
     ) -> MergeOrder:
-        self._pending = None
+        self.pending = None
         since = self.step - self.last_merge_step
         names = tuple(sorted(participants))
         self._behind = False
-        self._order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names, moment_us)
-        return self._order
+        self.order = MergeOrder(merge_id, self.step, since, self.epoch, reason, names, moment_us)
+        return self.order
 
     def _drop(self, reason: str) -> None:
-        pending, self._pending = self._pending, None
+        pending, self.pending = self.pending, None
         if pending is not None:
             self._say("skipped", pending.merge_id, self._step_told(pending), reason)
 

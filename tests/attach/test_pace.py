@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slackwater.attach import Attachment, Corridor
-from slackwater.attach.pace import Pace
+from slackwater.attach.pace import Pace, step_seconds
 from slackwater.clock import RunClock
 from slackwater.events import Step
 from slackwater.settings import RunSettings
@@ -14,30 +14,23 @@ ORIGIN_US = 1_800_000_000_000_000
 
 
 def test_a_step_is_as_long_as_since_the_last_mark() -> None:
-    pace = Pace()
-    assert pace.seconds(1, 0) is None
-    pace.resume(1, 0)
-    assert pace.seconds(2, 250_000) == 0.25
+    assert step_seconds((1, 0), 2, 250_000) == 0.25
 
 
 def test_a_trainer_that_reports_every_tenth_step_has_a_tenth_of_the_time() -> None:
-    pace = Pace()
-    pace.resume(10, 0)
-    assert pace.seconds(20, 1_000_000) == 0.1
+    assert step_seconds((10, 0), 20, 1_000_000) == 0.1
 
 
 @pytest.mark.parametrize(("step", "now_us"), [(5, 10), (4, 10), (6, 0), (6, -1)])
 def test_without_progress_of_step_and_clock_the_time_is_unknown(step: int, now_us: int) -> None:
-    pace = Pace()
-    pace.resume(5, 0)
-    assert pace.seconds(step, now_us) is None
+    assert step_seconds((5, 0), step, now_us) is None
 
 
 def test_across_a_pause_the_time_is_unknown() -> None:
     pace = Pace()
     pace.resume(1, 0)
     pace.pause()
-    assert pace.seconds(2, 250_000) is None
+    assert pace.mark is None
 
 
 @pytest.mark.kafka

@@ -1,0 +1,64 @@
+"""What a training loop leaves behind at a step, and the event that is made of it elsewhere.
+
+A loop that comes back from a second of work on its accelerator finds nothing of the client in the
+CPU's caches: then every object that is touched costs, and building an event touches many. So the
+loop leaves one tuple, and the thread of the link does the rest.
+"""
+
+from slackwater.attach.pace import Mark, step_seconds
+from slackwater.clock import RunClock
+from slackwater.events import Step
+
+Pressures = tuple[float | None, float | None, float | None]
+NO_PRESSURE: Pressures = (None, None, None)
+
+# Wall time in microseconds; step, loss, tokens, step_time_s, update_norm; pressure of network,
+# checkpoint storage and memory; the pace's mark, in wall time; tokens since the last merge, where
+# that was, the epoch, and the merge reports sent before.
+Left = tuple[
+    int,
+    int,
+    float | None,
+    int,
+    float | None,
+    float | None,
+    float | None,
+    float | None,
+    float | None,
+    Mark | None,
+    int,
+    int,
+    int,
+    int,
+]
+
+
+def step_event(
+    left: Left, run_id: str, group: str, learner: str, clock: RunClock, host: Pressures
+) -> Step:
+    """The event of a step; `host` stands in where the loop gave no pressure of its own."""
+    wall_us, step, loss, tokens, step_time_s, update_norm = left[:6]
+    network, checkpoint, memory, mark = left[6:10]
+    tokens_since, merged_step, epoch, reports = left[10:]
+    now_us = clock.event_us(wall_us)
+    if step_time_s is None and mark is not None:
+        before, since_us = mark
+        step_time_s = step_seconds((before, clock.event_us(since_us)), step, now_us)
+    return Step(
+        run_id=run_id,
+        at_us=now_us,
+        learner=learner,
+        step=step,
+        loss=loss,
+        tokens=tokens,
+        step_time_s=step_time_s,
+        steps_since_merge=step - merged_step,
+        tokens_since_merge=tokens_since,
+        update_norm=update_norm,
+        network_pressure=host[0] if network is None else network,
+        checkpoint_pressure=host[1] if checkpoint is None else checkpoint,
+        memory_pressure=host[2] if memory is None else memory,
+        epoch=epoch,
+        reports_sent=reports,
+        group=group,
+    )
