@@ -23,6 +23,7 @@ class OutlookSettings:
 
     tick_s: float
     window_s: float
+    spill_over_s: float
     half_life_s: float
     history_s: float
     stale_after_s: float
@@ -44,12 +45,12 @@ class Outlook:
     """
 
     def __init__(self, settings: OutlookSettings, bin_s: float) -> None:
-        self.window_s = settings.window_s
+        self.window_s = settings.window_s + settings.spill_over_s
         self.flights = CostHistory(settings.history_s)
         self._settings = settings
         self._bin_s = bin_s
         self._signals: dict[str, SidecarSignal] = {}
-        self._overlaps = OverlapHistory(settings.history_s, settings.window_s)
+        self._overlaps = OverlapHistory(settings.history_s, self.window_s)
         self._skill = SeasonalSkill(settings.tick_s, settings.history_s)
 
     @property
@@ -98,6 +99,9 @@ class Outlook:
 
     def follow_window(self, measured_s: float | None) -> None:
         """Follow the measured merges, in steps: each new length makes the past costs anew."""
-        if measured_s and abs(measured_s / self.window_s - 1) > WINDOW_TOLERANCE:
-            self.window_s = measured_s
-            self._overlaps.resize(measured_s)
+        if not measured_s:
+            return
+        felt_s = measured_s + self._settings.spill_over_s
+        if abs(felt_s / self.window_s - 1) > WINDOW_TOLERANCE:
+            self.window_s = felt_s
+            self._overlaps.resize(felt_s)

@@ -40,6 +40,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         group: the merge group.
         min_gap_steps, max_gap_steps: the corridor, in inner steps.
         window_s: how long a merge occupies the hosts, until merges have been measured.
+        spill_over_s: how much longer a merge is felt than it lasts; a part of every window's cost.
         measure_window: replace `window_s` by the smoothed duration of the merges reported.
         tick_s: event time between decisions.
         half_life_s: of the request-rate forecast (EWMA).
@@ -79,6 +80,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     min_gap_steps: Annotated[int, Meta(ge=1)] = 128
     max_gap_steps: Annotated[int, Meta(ge=1)] = 512
     window_s: Positive = 8.0
+    spill_over_s: NotNegative = 0.0
     measure_window: bool = True
     tick_s: Annotated[float, Meta(ge=0.01)] = 0.25
     half_life_s: Positive = 4.0

@@ -15,7 +15,7 @@ from replay_producer.readers import RECORDING, check_format, detect_format, read
 from replay_producer.recording import Recording, RecordingSource, read_recording
 from replay_producer.replay import Control, ReplayReport, replay, replay_recording
 from replay_producer.rows import OnBad
-from replay_producer.sidecar import ServiceSettings
+from replay_producer.sidecar import PAPER_SLOWDOWN, ServiceSettings
 from replay_producer.source import Source
 from replay_producer.trace import Trace
 from slackwater.clock import CLOCK_ENV, MAX_SPEED, US_PER_S, RunClock
@@ -37,6 +37,7 @@ class ReplayJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         speed: event seconds a wall second.
         sidecars: how many.
         slots: requests that a sidecar serves at once.
+        slowdown: how many times longer work takes while a merge runs.
         seed: of a regime's random numbers.
         format_name: forces a format.
         on_bad: what to do with rows that cannot be used.
@@ -50,6 +51,7 @@ class ReplayJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     speed: float | None = None
     sidecars: int | None = None
     slots: int = 4
+    slowdown: float = PAPER_SLOWDOWN
     seed: int = 0
     format_name: str | None = None
     on_bad: OnBad = "stop"
@@ -133,6 +135,9 @@ def plan(job: ReplayJob, env: Mapping[str, str] = os.environ) -> Plan:
     if job.slots < 1:
         msg = f"--slots is {job.slots}; it must be 1 or more"
         raise InputError(msg)
+    if not 1 <= job.slowdown < 1e6:
+        msg = f"--slowdown is {job.slowdown:g}; it must be 1 or more"
+        raise InputError(msg)
     subject = _subject(job, speed, duration_us)
     if isinstance(subject, Trace):
         spread(subject, job.sidecars)
@@ -143,7 +148,7 @@ def plan(job: ReplayJob, env: Mapping[str, str] = os.environ) -> Plan:
         speed=speed,
         duration_us=duration_us,
         sidecars=job.sidecars,
-        service=ServiceSettings(slots=job.slots),
+        service=ServiceSettings(slots=job.slots, slowdown=job.slowdown),
         latency=latency,
     )
 

@@ -60,6 +60,12 @@ def replay(
         ),
     ] = None,
     slots: Annotated[int, typer.Option(help="Requests that a sidecar serves at once.")] = 4,
+    slowdown: Annotated[
+        float | None,
+        typer.Option(
+            help="How many times longer work takes while a merge runs.", show_default="1.7"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of a regime's random numbers.")] = 0,
     format_: Annotated[
         str | None,
@@ -100,6 +106,7 @@ def replay(
     Requests are served by a model of the sidecars, which slows down while a merge runs.
     """
     from replay_producer.job import ReplayJob, plan
+    from replay_producer.sidecar import PAPER_SLOWDOWN
 
     if dry_run and export is not None:
         msg = "--dry-run writes nothing, --export writes a file; give one of the two"
@@ -116,6 +123,7 @@ def replay(
             speed=speed,
             sidecars=sidecars,
             slots=slots,
+            slowdown=PAPER_SLOWDOWN if slowdown is None else slowdown,
             seed=seed,
             format_name=format_,
             on_bad="skip" if skip_bad else "stop",

@@ -44,8 +44,20 @@ def stream(
     min_gap_steps: Annotated[int, typer.Option(help="H_min, inner steps")] = 128,
     max_gap_steps: Annotated[int, typer.Option(help="H_max, inner steps")] = 512,
     window_s: Annotated[
-        float, typer.Option(help="merge window until merges are measured, event seconds")
-    ] = 8.0,
+        float | None,
+        typer.Option(
+            help="merge window until merges are measured, event seconds",
+            show_default="the profile's, else 8",
+        ),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="calibration profile: window, how long a merge is felt after it, and whether "
+            "serving is worth a merge's delay; --window-s and --set win over it",
+        ),
+    ] = None,
     half_life_s: Annotated[float, typer.Option(help="of the rate forecast, event seconds")] = 4.0,
     command_lead_s: Annotated[
         float, typer.Option(help="least time a command needs to reach every learner, wall seconds")
@@ -83,6 +95,7 @@ def stream(
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON")] = False,
 ) -> None:
     """Turn events into decisions, commands and a run log, until stopped by SIGTERM or Ctrl-C."""
+    from slackwater.cli.stream_profile import calibrated
     from slackwater.clock import RunClock
     from slackwater.settings import RunSettings
     from slackwater.transport import make_topics, wait_for_broker
@@ -107,7 +120,7 @@ def stream(
         {
             "min_gap_steps": min_gap_steps,
             "max_gap_steps": max_gap_steps,
-            "window_s": window_s,
+            **calibrated(profile, clock.speed, window_s),
             "half_life_s": half_life_s,
             "command_lead_s": command_lead_s,
             "expect_learners": expect_learners,

@@ -85,6 +85,14 @@ def run_everything(
             "given several times.",
         ),
     ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Calibration profile: modelled sidecars slow down in a merge as the measured one "
+            "did, and the controller decides by its window.",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary as one JSON object.")
     ] = False,
@@ -96,7 +104,10 @@ def run_everything(
     """
     from datetime import UTC, datetime
 
+    from slackwater.cli.stream_profile import read_profile
     from slackwater.testbed.plan import make_plan
+
+    measured = read_profile(profile)
 
     plan = make_plan(
         datetime.now(UTC),
@@ -118,6 +129,8 @@ def run_everything(
         max_gap_steps=max_gap_steps,
         parameters=_whole(parameters),
         step_s=step_s,
+        profile=profile,
+        slowdown=measured.queue.slowdown if measured else None,
     )
     raise typer.Exit(_run(plan, as_json=json, wants_plain=plain))
 

@@ -77,6 +77,7 @@ class Commands:
         options = {
             "--db": plan.db,
             "--policy": plan.commander,
+            "--profile": plan.profile,
             "--shadow": None if plan.no_merges else plan.shadow,
             "--roles": "count,log" if plan.no_merges else None,
             "--partitions": plan.partitions,
@@ -125,6 +126,7 @@ class Commands:
             "--seed": plan.seed,
             "--rate": plan.rate,
             "--regime": plan.regime,
+            "--slowdown": plan.slowdown,
         }
         command = _command("replay", options, [str(plan.trace)] if plan.trace else [])
         env = {**self._env(), CLOCK_ENV: clock.encode()}

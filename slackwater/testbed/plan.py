@@ -44,6 +44,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         min_gap_steps, max_gap_steps: the corridor, inner steps.
         parameters: parameters of the learners' model, about.
         step_s: wall seconds that an inner step takes at least.
+        profile: calibration profile that the stream job decides by; None for none.
+        slowdown: how many times longer a sidecar's work takes in a window; None for the paper's.
     """
 
     run_id: str
@@ -65,6 +67,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_gap_steps: AtLeastOne = 512
     parameters: Annotated[int, Meta(ge=1, le=10**12)] = 8_000_000
     step_s: NotNegative = 0.03
+    profile: Path | None = None
+    slowdown: Annotated[float, Meta(ge=1, lt=1e6)] | None = None
 
     def __post_init__(self) -> None:
         if self.min_gap_steps > self.max_gap_steps:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from processes import command, environment
 
+from calibration.profile import Effect, Profile, encode_profile
 from slackwater.broker import EmbeddedBroker
 from slackwater.cli import main
+from slackwater.cli.stream_profile import calibrated
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
 from slackwater.settings import RunSettings
@@ -128,3 +130,25 @@ def test_set_reaches_every_setting_and_wins() -> None:
 def test_setting_of_the_wrong_type_is_named() -> None:
     with pytest.raises(InputError, match="learner_stale_s"):
         stream_settings(RUN, RunClock.real(), {}, {}, ["controller.learner_stale_s=soon"])
+
+
+def profile_file(tmp_path: Path, low: float, high: float) -> Path:
+    effect = Effect(merges=30, p95_ratio=(low + high) / 2, p95_ratio_low=low, p95_ratio_high=high)
+    path = tmp_path / "lab.json"
+    path.write_bytes(encode_profile(Profile(window_s=1.4, spill_over_s=0.5, effect=effect)))
+    return path
+
+
+def test_profile_gives_window_and_spill_over_in_event_time(tmp_path: Path) -> None:
+    path = profile_file(tmp_path, 1.5, 2.5)
+    assert calibrated(path, 10.0, None) == {"window_s": 14.0, "spill_over_s": 5.0}
+    assert calibrated(path, 10.0, 3.0) == {"window_s": 3.0, "spill_over_s": 5.0}
+    assert calibrated(None, 10.0, 3.0) == {"window_s": 3.0}
+
+
+def test_merges_that_were_shown_to_be_harmless_wait_for_no_traffic(tmp_path: Path) -> None:
+    settings = calibrated(profile_file(tmp_path, 0.95, 1.05), 1.0, None)
+    controller = stream_settings(RUN, RunClock.real(), {}, settings).controller
+    assert controller.weights.serving_sync == 0
+    # An interval that reaches further leaves harm possible.
+    assert "weights" not in calibrated(profile_file(tmp_path, 0.9, 1.3), 1.0, None)

@@ -84,6 +84,15 @@ def test_shadow_policies_and_settings_reach_the_stream_job(commands: Commands) -
     assert [value for option, value in pairs if option == "--set"] == ["a=1", "controller.b=2"]
 
 
+def test_profile_reaches_the_stream_job_and_its_slowdown_the_sidecars(commands: Commands) -> None:
+    plan = msgspec.structs.replace(commands.plan, profile=Path("lab.json"), slowdown=2.3)
+    calibrated = dataclasses.replace(commands, plan=plan)
+    assert ("--profile", "lab.json") in itertools.pairwise(calibrated.stream().command)
+    replay = calibrated.replay(calibrated.clock).command
+    assert ("--slowdown", "2.3") in itertools.pairwise(replay)
+    assert "--slowdown" not in commands.replay(commands.clock).command
+
+
 def test_without_merges_nobody_decides_and_no_learner_comes_to_h_max(commands: Commands) -> None:
     plan = msgspec.structs.replace(commands.plan, no_merges=True, policy="slack", shadow="fixed_h")
     control = dataclasses.replace(commands, plan=plan)
@@ -105,6 +114,7 @@ def test_every_option_that_is_passed_on_exists(commands: Commands) -> None:
 
     group = typer.main.get_command(app)
     plan = msgspec.structs.replace(commands.plan, shadow="slack", assignments=("a=1",))
+    plan = msgspec.structs.replace(plan, profile=Path("lab.json"), slowdown=2.3)
     commands = dataclasses.replace(commands, plan=plan)
     for spec in [commands.stream(), *commands.learners(), commands.replay(commands.clock)]:
         _, module, package, name, *arguments = spec.command
