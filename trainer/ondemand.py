@@ -33,6 +33,8 @@ from trainer.shared import Shared
 from trainer.text import Shard, read_text
 from trainer.training import Training
 
+LOOK_AGAIN_S = 0.01
+
 
 class OnDemand(msgspec.Struct, frozen=True, kw_only=True):
     """What such a learner is told on its command line, as JSON.
@@ -137,6 +139,9 @@ class Led:
         """Until told to end; the learner rests at first."""
         threading.Thread(target=self._listen, name="told", daemon=True).start()
         self._tell()
+        # From then on a merge finds all of them.
+        while len(self._group.pulse.alive()) < self._asked.learners and not self._ended.is_set():
+            time.sleep(LOOK_AGAIN_S)
         self._voice.say("ready", parameters=self._outer.parameters)
         training = False
         try:
@@ -172,6 +177,9 @@ class Led:
 
     def _merge(self, name: str) -> None:
         shared = self._shared
+        if self._steps == shared.last_merge_step:
+            # Without a step since the last one there is nothing to merge.
+            self._step()
         since = self._steps - shared.last_merge_step
         # As at H_max, where each learner comes at a step of its own.
         order = MergeOrder(f"{FORCED_ID}{name}", self._steps, since, shared.epoch, H_MAX, ())

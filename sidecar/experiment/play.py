@@ -103,8 +103,8 @@ class Experiment:
 
         def merges() -> None:
             self._sleep(self.design.warm_up_s)
-            for number in range(self.design.discarded):
-                block.merges.append(self._merge(f"warm-up-{number}"))
+            while sum(merge.done for merge in block.merges) < self.design.discarded:
+                block.merges.append(self._merge(f"warm-up-{len(block.merges)}"))
                 self._sleep(self.design.pause_s[0])
             block.load.stop()
 

@@ -15,6 +15,7 @@ from calibration.effect import measure
 from calibration.measurement import Ratio
 from calibration.profile import decode_profile
 from sidecar.experiment.design import Design, fitting
+from sidecar.experiment.led import Learners, LedLearners
 from sidecar.experiment.merging import CommandMerging, MergeError
 from sidecar.experiment.observing import accounts, discarded, observed
 from sidecar.experiment.play import Experiment
@@ -273,3 +274,57 @@ def test_what_cannot_be_asked_is_said_in_one_line(given, said, tmp_path, monkeyp
     paths = {key: Path(value) for key, value in given.items() if key in ("resume", "compare")}
     with pytest.raises(InputError, match=said):
         calibrate(**(given | paths))
+
+
+@pytest.mark.slow
+def test_led_learners_really_merge_and_a_window_spans_all_of_them(tmp_path):
+    anchor = Anchor.now()
+    learners = LedLearners(Learners(parameters=100_000), anchor, tmp_path)
+    try:
+        learners.start(lambda: None)
+        learners.train(lambda: None)
+        merges = [learners.merge(f"m{number}", lambda: None) for number in range(3)]
+        learners.rest(lambda: None)
+    finally:
+        learners.stop()
+    for merge in merges:
+        assert merge.done
+        assert merge.start_us < merge.end_us
+        assert merge.detail["bytes_exchanged"] == 4 * merge.detail["parameters"]
+        assert merge.detail["checkpoint_bytes"] > 8 * merge.detail["parameters"]
+    # Every merge moves the shared weights.
+    assert len({merge.detail["digest"] for merge in merges}) == 3
+
+
+@pytest.mark.slow
+def test_learner_that_dies_is_named(tmp_path):
+    learners = LedLearners(Learners(parameters=100_000), Anchor.now(), tmp_path)
+    try:
+        learners.start(lambda: None)
+        learners._processes[1].kill()
+        with pytest.raises(MergeError, match="learner-1 has ended"):
+            learners.merge("m0", lambda: None)
+    finally:
+        learners.stop()
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+def test_real_vllm_beside_real_merges_gives_a_profile(tmp_path):
+    path = tmp_path / "real.json"
+    wanted = asked(
+        launch_vllm=True,
+        learners=2,
+        parameters=2_000_000,
+        effect_free=False,
+        minutes=0.6,
+        prompt_tokens=64,
+        output_tokens=16,
+        output=path,
+    )
+    assert calibrate_job.run(wanted, as_json=False, wants_plain=True) == 0
+    one = decode_profile(path.read_bytes()).measurement
+    assert one.merges > 0
+    assert "vllm" in one.versions
+    for account in one.accounts.values():
+        assert account["due"] == sum(account.values()) - account["due"]
