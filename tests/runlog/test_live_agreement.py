@@ -14,7 +14,7 @@ from calibration.live.corridor import place
 from calibration.simulate import CELL_S
 from slackwater.cli.report_logs import ABOUT, read_log, read_run
 from slackwater.errors import InputError
-from slackwater.livequery import query
+from slackwater.livequery import Question, ask, query
 from streams.runlog import RunLog
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,9 @@ def schedules(log):
 @pytest.fixture(scope="module")
 def envelopes(log):
     """Name to the run's row of the analysis `envelope`."""
-    return {row["run_id"]: row for row in query(log, ENVELOPE).to_pylist()}
+    # Seconds of a core, and more on a busy machine than a person's question may take.
+    asked = Question(sql=ENVELOPE, timeout_s=100)
+    return {row["run_id"]: row for row in ask(log, asked).table.to_pylist()}
 
 
 every_run = pytest.mark.parametrize("name", [made.name for made in JUDGED])
