@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,22 +17,19 @@ from slackwater.transport import BatchProducer, make_topics, reader
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("word", ["pause", "resume", "merge-now"])
-def test_what_a_person_asks_reaches_the_commands_topic(bootstrap: str, word: str) -> None:
+def test_what_a_person_asks_reaches_the_commands_topic(
+    run_command: Callable[..., Any], bootstrap: str, word: str
+) -> None:
     prefix = f"group-{word}"
     make_topics(bootstrap, prefix, 1)
-    env = os.environ | {
-        "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
-        "SLACKWATER_TOPIC_PREFIX": prefix,
-        "SLACKWATER_RUN_ID": "r",
-        "SLACKWATER_GROUP": "g",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "slackwater", "group", word],
-        env=env,
-        check=True,
-        capture_output=True,
-        text=True,
+    done = run_command(
+        *("group", word),
+        KAFKA_BOOTSTRAP_SERVERS=bootstrap,
+        SLACKWATER_TOPIC_PREFIX=prefix,
+        SLACKWATER_RUN_ID="r",
+        SLACKWATER_GROUP="g",
     )
+    assert done.returncode == 0, done.stderr
     consumer = reader(bootstrap, [COMMANDS], prefix, from_start=True)
     messages = [m for batch in consumer.poll(timeout_ms=5000).values() for m in batch]
     consumer.close()

@@ -1,9 +1,6 @@
 """`slackwater topics make` can run as often as compose likes."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -13,21 +10,10 @@ from slackwater.topics import ALL_TOPICS
 pytestmark = pytest.mark.kafka
 
 
-def topics_make(*arguments, **env):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLACKWATER", "KAFKA"))}
-    return subprocess.run(
-        [sys.executable, "-m", "slackwater", "topics", "make", *arguments],
-        env={**clean, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_topics_are_made_once_and_again_without_harm(bootstrap):
+def test_topics_are_made_once_and_again_without_harm(run_command, bootstrap):
     for _ in range(2):
-        done = topics_make(
-            "--partitions", "2", "--json",
+        done = run_command(
+            "topics", "make", "--partitions", "2", "--json",
             KAFKA_BOOTSTRAP_SERVERS=bootstrap, SLACKWATER_TOPIC_PREFIX="made",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -35,8 +21,8 @@ def test_topics_are_made_once_and_again_without_harm(bootstrap):
         assert json.loads(done.stdout) == {"topics": expected}
 
 
-def test_without_json_a_person_reads_names_and_numbers(bootstrap):
-    done = topics_make("--kafka", bootstrap, SLACKWATER_TOPIC_PREFIX="read")
+def test_without_json_a_person_reads_names_and_numbers(run_command, bootstrap):
+    done = run_command("topics", "make", "--kafka", bootstrap, SLACKWATER_TOPIC_PREFIX="read")
     assert "read.requests  4 partitions\n" in done.stdout
     assert "read.merges  1 partition\n" in done.stdout
 
@@ -50,8 +36,8 @@ def test_without_json_a_person_reads_names_and_numbers(bootstrap):
         (("--kafka", f"127.0.0.1:{free_port()}", "--wait", "0"), 1, "no Kafka broker answers"),
     ],
 )
-def test_bad_input_is_one_line_and_its_exit_code(arguments, code, says):
-    done = topics_make(*arguments)
+def test_bad_input_is_one_line_and_its_exit_code(run_command, arguments, code, says):
+    done = run_command("topics", "make", *arguments)
     assert done.returncode == code
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
