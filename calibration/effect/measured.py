@@ -146,7 +146,7 @@ def matched(observed: Observed, rng: np.random.Generator) -> LoadMatch:
 
 def _check(observed: Observed, met: int, base: int) -> None:
     if not observed.windows:
-        msg = "no merge was measured: nothing can be said of what merges do"
+        msg = "no merge was measured, so nothing can be said of what merges do: measure longer"
         raise InputError(msg)
     if not met:
         msg = (

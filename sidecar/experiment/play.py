@@ -64,7 +64,7 @@ class Experiment:
     def __post_init__(self) -> None:
         self._requests = self._merges = 0
         self._left_s = 0.0
-        self._longest_s = 0.0
+        self._last_s = 0.0
         self._refused = 0
         self._arm = ""
         self._began_s = self._shown_s = time.monotonic()
@@ -119,11 +119,14 @@ class Experiment:
         block.play(lambda: self._merges_of(block) if planned.arm == "merges" else None)
 
     def _merges_of(self, block: "_Block") -> None:
-        """Merges at random moments; none that could not end within the block."""
+        """Merges at random moments: one at least, and then no further one that could not end in time.
+
+        How long one takes is taken from the last: the first ones run slow.
+        """
         end_s = block.began_s + self.design.length_s
         self._sleep(self.design.settle_s)
         for pause_s in self.design.pauses(block.planned):
-            if time.monotonic() + pause_s + self._longest_s > end_s:
+            if block.merges and time.monotonic() + pause_s + self._last_s > end_s:
                 return
             self._sleep(pause_s)
             name = f"b{block.planned.number}m{len(block.merges)}"
@@ -132,7 +135,7 @@ class Experiment:
 
     def _merge(self, name: str) -> Merge:
         merge = self.merging.merge(name, self.check)
-        self._longest_s = max(self._longest_s, (merge.end_us - merge.start_us) / US_PER_S)
+        self._last_s = (merge.end_us - merge.start_us) / US_PER_S
         self._merges += merge.done
         self._refused = 0 if merge.done else self._refused + 1
         if self._refused >= REFUSED_IN_A_ROW:
