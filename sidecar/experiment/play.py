@@ -119,7 +119,7 @@ class Experiment:
         block.play(lambda: self._merges_of(block) if planned.arm == "merges" else None)
 
     def _merges_of(self, block: "_Block") -> None:
-        """Merges at random moments: one at least, and then no further one that could not end in time.
+        """Merges at random moments: one at least, then none that could not end in time.
 
         How long one takes is taken from the last: the first ones run slow.
         """
