@@ -28,7 +28,9 @@ class Controller:
         self._producer.send(COMMANDS, self.settings.group, event)
         assert self._producer.flush()
 
-    def merge(self, merge_id: str, at_step: int, participants: list[str], **other: Any) -> None:
+    def merge(
+        self, merge_id: str, at_step: int | None, participants: list[str], **other: Any
+    ) -> None:
         now_us = time.time_ns() // 1000
         fields: dict[str, Any] = {
             "run_id": self.settings.run_id,

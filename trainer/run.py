@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from slackwater.attach import Attachment, Corridor
+from slackwater.attach import Attachment, Corridor, HostPressure
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
 from slackwater.settings import RunSettings
@@ -63,6 +63,7 @@ def run_learner(
             corridor,
             clock,
             quorum=settings.needed,
+            pressure=HostPressure(network_bytes_per_s=settings.network_bytes_per_s),
         )
         learner = Learner(
             settings, training, attachment, peers, checkpoint=path, clock=clock, stopping=stopping

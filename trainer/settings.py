@@ -28,6 +28,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         text: file to train on; None for Python's language reference.
         seed: of the first weights, and with the rank of the order of the data.
         peer_timeout_s: how long a merge may take, waiting for others included.
+        network_bytes_per_s: what the network can carry in one direction; None: the network's
+            pressure is unknown.
         join_timeout_s: how long to wait for the others at the start; then a quorum begins.
     """
 
@@ -47,6 +49,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     seed: int = 0
     peer_timeout_s: float = 10.0
     join_timeout_s: float = 60.0
+    network_bytes_per_s: float | None = None
 
     @property
     def needed(self) -> int:

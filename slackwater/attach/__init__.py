@@ -2,6 +2,7 @@
 
 from slackwater.attach.client import Attachment, AttachSummary
 from slackwater.attach.orders import H_MAX, MergeOrder
+from slackwater.attach.pressure import HostPressure
 from slackwater.corridor import Corridor
 
-__all__ = ["H_MAX", "AttachSummary", "Attachment", "Corridor", "MergeOrder"]
+__all__ = ["H_MAX", "AttachSummary", "Attachment", "Corridor", "HostPressure", "MergeOrder"]

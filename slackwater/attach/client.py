@@ -15,9 +15,10 @@ from slackwater.attach.link import Link
 from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace
+from slackwater.attach.pressure import REFRESH_S, HostPressure
 from slackwater.attach.protocol import Await, Protocol
 from slackwater.attach.steps import NO_PRESSURE, Left, step_event
-from slackwater.clock import RunClock
+from slackwater.clock import US_PER_S, RunClock
 from slackwater.corridor import Corridor
 from slackwater.errors import InputError
 from slackwater.events import (
@@ -86,6 +87,8 @@ class Attachment:
         commit_timeout_s: seconds of wall time.
         heartbeat_s: a heartbeat is sent when nothing was for so many seconds of wall time.
         queue_events: steps kept while the broker is away; beyond it the oldest are dropped.
+        pressure: looks at the host for steps that come without pressures of their own; None: those
+            are unknown.
         quorum: for a group whose members come and go: how many must take part in a merge. None:
             always exactly `participants`.
 
@@ -107,6 +110,7 @@ class Attachment:
         heartbeat_s: float = 0.1,
         queue_events: int = 10_000,
         quorum: int | None = None,
+        pressure: HostPressure | None = None,
     ) -> None:
         if learner not in participants:
             msg = f"{learner} is not among the participants {', '.join(participants)}; add it"
@@ -126,6 +130,7 @@ class Attachment:
         self._protocol = Protocol(learner, participants, corridor, self._say, quorum)
         self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
         self._participants = frozenset(participants)
+        self._pressure = pressure
         self._pace = Pace()
         self._step_wall_us: int | None = None
         self._tokens_since_merge = 0
@@ -369,10 +374,13 @@ class Attachment:
 
     def _step_event(self, left: Left) -> Step | None:
         """In the link's thread: the event of a step; None for one that cannot be."""
+        host = NO_PRESSURE
         try:
-            return step_event(
-                left, self._run_id, self._group, self.learner, self._clock, NO_PRESSURE
-            )
+            # A step that waited for the broker was under another pressure than that of now.
+            waited_us = self._wall_us() - left[0]
+            if self._pressure is not None and waited_us < REFRESH_S * US_PER_S:
+                host = self._pressure.read()
+            return step_event(left, self._run_id, self._group, self.learner, self._clock, host)
         except (TypeError, ValueError, OverflowError):
             self.errors += 1
             self._log.exception("attachment: a step could not be reported; training goes on")

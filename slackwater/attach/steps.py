@@ -9,6 +9,7 @@ from slackwater.attach.pace import Mark, step_seconds
 from slackwater.clock import RunClock
 from slackwater.events import Step
 
+# Of network, checkpoint storage and memory.
 Pressures = tuple[float | None, float | None, float | None]
 NO_PRESSURE: Pressures = (None, None, None)
 

@@ -100,6 +100,14 @@ def trainer(
         float,
         typer.Option(help="How long to wait for the others at the start, in seconds of wall time."),
     ] = 60.0,
+    network_bytes_per_s: Annotated[
+        float | None,
+        typer.Option(
+            help="What the network can carry in one direction, in bytes a second; its pressure is "
+            "reported as a share of it.",
+            show_default="unknown",
+        ),
+    ] = None,
     kafka: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +153,7 @@ def trainer(
         seed=seed,
         peer_timeout_s=peer_timeout,
         join_timeout_s=join_timeout,
+        network_bytes_per_s=network_bytes_per_s,
     )
     with StopSignals() as signals:
         summary = run_learner(
