@@ -29,8 +29,8 @@ SETTINGS = ControllerSettings(
 POLICY_ORDER = ("wa_forecast", *(name for name in POLICIES if name != "wa_forecast"))
 
 
-def make_recording(folder: Path) -> tuple[Path, list[Event]]:
-    """Three modelled sidecars under aperiodic bursts, and two learners."""
+def make_recording(folder: Path, slower: int = 1) -> tuple[Path, list[Event]]:
+    """Three modelled sidecars under aperiodic bursts, and two learners, one so much slower."""
     export, target = folder / "export.jsonl", folder / "recording.jsonl"
     subprocess.run(
         command(
@@ -39,7 +39,7 @@ def make_recording(folder: Path) -> tuple[Path, list[Event]]:
         ),
         check=True,
     )
-    return target, record(export, target, RUN_ID, DURATION_S)
+    return target, record(export, target, RUN_ID, DURATION_S, slower)
 
 
 def offline_decisions(events: list[Event]) -> list[tuple[Decision, MergeCommand | None]]:

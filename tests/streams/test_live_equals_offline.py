@@ -58,6 +58,20 @@ def test_live_decisions_equal_offline_ones_for_every_policy(
     assert "harm_bound" in {d.reason for d, _ in offline}
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_live_decisions_equal_offline_ones_for_learners_of_unequal_speed(tmp_path: Path) -> None:
+    path, events = make_recording(tmp_path, slower=2)
+    offline = offline_decisions(events)
+    live, commands = run_live(path, tmp_path, 16.0, 4)
+    assert len(live) >= 0.9 * round(DURATION_S / SETTINGS.tick_s) * len(POLICY_ORDER)
+    assert live == [decision for decision, _ in offline][: len(live)]
+    last_us = live[-1].at_us
+    assert commands == [c for _, c in offline if c is not None and c.at_us <= last_us]
+    assert commands
+    assert all(c.at_step is None and c.moment_us is not None for c in commands)
+
+
 def run_live(
     recording: Path, folder: Path, speed: float, partitions: int
 ) -> tuple[list[Decision], list[MergeCommand]]:
