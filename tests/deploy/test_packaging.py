@@ -142,4 +142,7 @@ def test_checkout_is_installed_editable_with_the_server_packages_beside_it(tmp_p
 
 def test_extra_cli_is_light():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"] == {"cli": ["typer>=0.15", "rich>=13"]}
+    assert project["optional-dependencies"] == {
+        "cli": ["typer>=0.15", "rich>=13"],
+        "pressure": ["psutil>=6.0"],
+    }

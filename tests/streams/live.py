@@ -42,9 +42,11 @@ def make_recording(folder: Path, slower: int = 1) -> tuple[Path, list[Event]]:
     return target, record(export, target, RUN_ID, DURATION_S, slower)
 
 
-def offline_decisions(events: list[Event]) -> list[tuple[Decision, MergeCommand | None]]:
+def offline_decisions(
+    events: list[Event], settings: ControllerSettings = SETTINGS
+) -> list[tuple[Decision, MergeCommand | None]]:
     last_us = ORIGIN_US + round(DURATION_S * 1e6)
-    return list(decide_offline(events, SETTINGS, POLICY_ORDER, run_id=RUN_ID, until_us=last_us))
+    return list(decide_offline(events, settings, POLICY_ORDER, run_id=RUN_ID, until_us=last_us))
 
 
 def stream_arguments(folder: Path, speed: float, partitions: int) -> list[str]:
