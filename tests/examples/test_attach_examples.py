@@ -40,7 +40,7 @@ def commanded(path: Path) -> list[Any]:
     with duckdb.connect(str(path), read_only=True) as log:
         return log.execute(
             "SELECT step, merge_id, reason FROM merge_windows WHERE reason <> 'h_max' "
-            "AND learners_finished = 2 AND same_step AND same_digest ORDER BY step"
+            "AND learners_finished = 2 AND same_step IS NOT FALSE AND same_digest ORDER BY step"
         ).fetchall()
 
 
