@@ -120,7 +120,7 @@ def test_the_list_begins_with_what_to_ask_first_and_says_what_needs_more():
     for name, group in groups.items():
         headed.setdefault(group, []).append(name)
     assert headed["was placement worth anything"] == [
-        "envelope", "placement_gain", "sign_flip", "excess_violation",
+        "envelope", "placement_gain", "sign_flip", "excess_violation", "switchback_intervals",
     ]  # fmt: skip
     assert headed["needs an evaluation"] == ["matched_random_envelope"]
 
