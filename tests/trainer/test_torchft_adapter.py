@@ -25,7 +25,9 @@ class Heard(Attachment):
 
     def __init__(self, name: str, max_gap_steps: int, command: str | None = None) -> None:
         nobody = RunSettings(bootstrap="127.0.0.1:1")
-        super().__init__(nobody, name, NAMES, Corridor(1, max_gap_steps), RunClock.real())
+        # As H_min, too: a merge that H_max forced in vain is due again after H_min.
+        corridor = Corridor(max_gap_steps, max_gap_steps)
+        super().__init__(nobody, name, NAMES, corridor, RunClock.real())
         self.ends: list[tuple[int, str]] = []
         self.command = command
 
