@@ -77,9 +77,9 @@ def read_all(bootstrap: str) -> tuple[list[Decision], list[MergeCommand]]:
 
 
 def wait_until_quiet(bootstrap: str) -> None:
-    """Until decisions have reached the recording's last twentieth, and then none for a second."""
+    """Until decisions have reached 92 % of the recording, and then none for a second."""
     codec, consumer = Codec(DECISIONS), reader(bootstrap, [DECISIONS], from_start=True)
-    wanted_us, reached_us = ORIGIN_US + round(0.95 * DURATION_S * 1e6), 0
+    wanted_us, reached_us = ORIGIN_US + round(0.92 * DURATION_S * 1e6), 0
     while (batch := consumer.poll(timeout_ms=1000)) or reached_us < wanted_us:
         for message in (m for messages in batch.values() for m in messages):
             times_us = [decision.at_us for decision in codec.decode(message.value).events]
