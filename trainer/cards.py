@@ -86,8 +86,8 @@ class Group(Protocol):
     def gather(self, vector: torch.Tensor) -> list[torch.Tensor]:
         """All ranks' vectors, of equal length, in the order of the cards; may raise the same."""
 
-    def beat(self) -> None:
-        """Say that this learner is alive; cheap enough for every step."""
+    def fail(self, why: str) -> None:
+        """This learner cannot go on with the merge that was agreed on: none is to take its step."""
 
     def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
         """Say where this learner stands; from then on it counts as one that merges."""
@@ -137,8 +137,8 @@ class Solo:
         """Its own vector."""
         return [vector]
 
-    def beat(self) -> None:
-        """Nobody listens."""
+    def fail(self, why: str) -> None:
+        """Nobody waits."""
 
     def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
         """Nobody listens."""

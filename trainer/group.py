@@ -126,8 +126,10 @@ class GlooGroup:
         finally:
             self._left_s -= time.monotonic() - start_s
 
-    def beat(self) -> None:
-        """See `Group`; the pulse beats by itself."""
+    def fail(self, why: str) -> None:
+        """See `Group`. The members are connected anew for the next merge."""
+        if self._current is not None:
+            self._give_up(self._current, f"peer_lost: {self.pulse.own.name} failed: {why}")
 
     def tell(self, step: int, last_merge_step: int, epoch: int, digest: str) -> None:
         """Say where this learner stands; it takes part in merges from now on."""
@@ -195,13 +197,16 @@ class GlooGroup:
     def _failed(self, current: Round, error: WireError) -> MergeRefusedError:
         """A peer has died or stalled in the exchange: nobody takes this merge's step."""
         reason = f"peer_lost: {error}"
+        self._give_up(current, reason)
+        return MergeRefusedError(reason)
+
+    def _give_up(self, current: Round, reason: str) -> None:
         self._cut()
         self._current = None
         try:
             self._rounds.fail(current, reason)
         except ShelfError as lost:
             self._lost(lost)
-        return MergeRefusedError(reason)
 
     def _lost(self, error: ShelfError) -> MergeRefusedError:
         self._cut()

@@ -17,11 +17,13 @@ import torch
 from slackwater.attach import MergeOrder
 from trainer.behind import Behind
 from trainer.cards import BEGIN, FORCED_ID, Card, Group, MergeRefusedError, agreed_id
-from trainer.checkpoint import CheckpointError
 from trainer.exchange import Exchange
 from trainer.outer import OuterState, is_finite
 from trainer.shared import Shared
 from trainer.weighting import shares
+
+# Of an error's message, in a report.
+WHY_CHARACTERS = 160
 
 log = logging.getLogger("trainer.merge")
 
@@ -156,7 +158,8 @@ class Merger:
         Then nothing has changed, unless no learner had anything finite to give: then all are back
         at the global weights.
 
-        Raises `CheckpointError` after the merge was reported, when it could not be saved.
+        Raises `CheckpointError` after the merge was reported, when it could not be saved. Whatever
+        else is raised before the outer step, such as for want of memory, ends the merge for all.
         """
         return self.begin(order) and self.end()
 
@@ -177,8 +180,11 @@ class Merger:
             else:
                 self._send(current)
         except MergeRefusedError as refusal:
-            self._skip(order, refusal, time.monotonic() - start)
+            self._skip(order, str(refusal), time.monotonic() - start)
             return False
+        except BaseException as error:
+            self._fail(order, error, time.monotonic() - start)
+            raise
         return True
 
     def end(self) -> bool:
@@ -195,11 +201,16 @@ class Merger:
             # A peer may have died in the exchange after this learner was through it: then the
             # others have no mean. Only when all have it may any take the step.
             self.group.agree(self._card(order, "exchanged", current.fragment), lambda: None)
+            self._apply(current)
         except MergeRefusedError as refusal:
             waited_s = start - current.start if current.behind is None else 0.0
-            self._skip(order, refusal, waited_s + time.monotonic() - start)
+            self._skip(order, str(refusal), waited_s + time.monotonic() - start)
             return False
-        self._apply(current)
+        except BaseException as error:
+            # An exchange that still runs, when the wait for it was interrupted, can be ended later.
+            if current.behind is None or current.behind.done:
+                self._fail(order, error, time.monotonic() - start)
+            raise
         self._report(current, self._note(current))
         return True
 
@@ -253,11 +264,12 @@ class Merger:
         self.exchange.commit()
         self._current = None
         self.tokens[current.fragment] -= current.tokens
-        if not current.finite:
-            # The other fragments of these weights are no better.
-            self.outer.restore()
-            self._heal()
-            self.counts.contributions_refused += 1
+
+    def _recover(self) -> None:
+        """This learner's weights were not finite: its other fragments are no better."""
+        self.counts.contributions_refused += 1
+        self.outer.restore()
+        self._heal()
 
     def _note(self, current: _UnderWay) -> str | None:
         """What a reader of the log must know about this merge, None for an ordinary one."""
@@ -272,21 +284,29 @@ class Merger:
             notes.append(f"exchanged behind inner steps, waited {current.waited_s:.3f} s for it")
         return "; ".join(notes) or None
 
-    def _skip(self, order: MergeOrder, refusal: MergeRefusedError, waited_s: float) -> None:
+    def _skip(self, order: MergeOrder, reason: str, waited_s: float) -> None:
         self._current = None
-        log.info("no merge after %.3f s: %s", waited_s, refusal)
-        self._attachment.skipped(order, str(refusal))
+        log.info("no merge after %.3f s: %s", waited_s, reason)
+        self._attachment.skipped(order, reason)
+
+    def _fail(self, order: MergeOrder, error: BaseException, waited_s: float) -> None:
+        """What was exchanged may be half done: no learner is to take a step along it."""
+        why = f"{type(error).__name__}: {error}".partition("\n")[0][:WHY_CHARACTERS]
+        self._skip(order, f"failed: {why}", waited_s)
+        self.group.fail(why)
 
     def _report(self, current: _UnderWay, note: str | None) -> None:
         order, digest = current.order, self.outer.digest()
         save_start = time.monotonic()
-        failure: CheckpointError | None = None
+        failure: BaseException | None = None
         size: int | None = None
         # A checkpoint counts this merge as done.
         self._count(order, current.bytes_exchanged)
         try:
+            if not current.finite:
+                self._recover()
             size = self._save(order)
-        except CheckpointError as error:
+        except BaseException as error:
             failure, note = error, "no checkpoint: it could not be written"
         end = time.monotonic()
         self._attachment.finished(

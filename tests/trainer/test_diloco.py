@@ -256,6 +256,40 @@ def test_a_learner_that_is_alone_with_lr_1_and_no_momentum_loses_nothing() -> No
     assert not reports(attachment, Skipped)
 
 
+class Unsaved:
+    """A part of a checkpoint that cannot be had."""
+
+    def state_dict(self) -> dict[str, Any]:
+        msg = "no state"
+        raise LookupError(msg)
+
+    def load_state_dict(self, state: Any) -> None:
+        raise NotImplementedError
+
+
+def test_a_merge_that_cannot_be_saved_is_reported_all_the_same(tmp_path: Path) -> None:
+    layer, optimizer = linear(0)
+    attachment = attached(0, 5)
+    with DiLoCo(
+        layer,
+        optimizer,
+        attachment,
+        Solo(),
+        checkpoint=tmp_path / "a.safetensors",
+        stateful={"data": Unsaved()},
+    ) as diloco:
+        for step in range(1, 11):
+            if step % 5:
+                train(layer, optimizer, step)
+            else:
+                with pytest.raises(LookupError, match="no state"):
+                    train(layer, optimizer, step)
+    said = reports(attachment, Finished)
+    assert [event.step for event in said] == [5, 10]
+    assert said[0].reason.endswith("; no checkpoint: it could not be written")
+    assert (diloco.epoch, attachment._protocol.epoch) == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -11,7 +11,7 @@ from learners_in_threads import new_group, until
 
 from slackwater.attach import Attachment, Corridor, MergeOrder
 from slackwater.clock import RunClock
-from slackwater.events import Finished
+from slackwater.events import Finished, Skipped, Started
 from slackwater.settings import RunSettings
 from trainer.cards import Card, MergeRefusedError, Solo
 from trainer.checkpoint import CheckpointError
@@ -451,3 +451,56 @@ def test_who_missed_a_merge_finds_the_shared_state_of_most_merges(
         return found.epoch, found.step, found.tensors["weights"].tolist()
 
     assert in_group([role]) == [(3, 70, [0.0, 1.0, 2.0, 3.0])]
+
+
+def breaks_after_the_exchange(learner: Learner) -> None:
+    """As where memory is short once all have been through the collective."""
+    mean = learner.merger.exchange.mean
+
+    def broken(*given: Any) -> int:
+        learner.merger.exchange.mean = mean  # type: ignore[method-assign]
+        mean(*given)
+        msg = "out of memory"
+        raise RuntimeError(msg)
+
+    learner.merger.exchange.mean = broken  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_an_exchange_that_breaks_in_one_learner_is_no_merge_for_any(
+    in_group: InGroup, behind: bool
+) -> None:
+    def role(group: GlooGroup) -> tuple[Learner, Any]:
+        learner = Learner(group)
+        learner.local += moves(group.rank, 0)
+        order = MergeOrder("m0", 10, 10, 0, "score", BOTH)
+
+        def merges() -> bool:
+            return learner.merger.begin(order, behind=behind) and learner.merger.end()
+
+        if group.rank == 1:
+            breaks_after_the_exchange(learner)
+            with pytest.raises(RuntimeError, match="out of memory"):
+                merges()
+        else:
+            assert not merges()
+        assert learner.merger.under_way is None
+        assert not learner.merger.end()
+        assert torch.equal(learner.outer.weights, torch.arange(100, dtype=torch.float32))
+        skipped = learner.reports()[-1]
+        assert learner.merge(1, moves(group.rank, 1))
+        return learner, skipped
+
+    (first, told), (second, broke) = in_group([role, role])
+    assert broke.reason == "failed: RuntimeError: out of memory"
+    assert told.reason.startswith("peer_lost: ")
+    assert first.outer.digest() == second.outer.digest()
+
+
+def test_a_merge_that_broke_is_not_ended_later() -> None:
+    learner = Learner(Solo())
+    breaks_after_the_exchange(learner)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        learner.merge(0, moves(0, 0))
+    assert not learner.merger.end()
+    assert [type(one) for one in learner.reports()] == [Started, Skipped]
