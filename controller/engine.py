@@ -134,14 +134,15 @@ class Engine:
         if self.settings.measure_window:
             outlook.follow_window(self._learners.window_s)
         self._harm.count(tick_us, load, learners)
+        lead_s = self._lead.lead_s(learners.values(), self.settings.max_gap_steps)
         return View(
             tick_us=tick_us,
             tick_index=tick_us // self._tick_us,
             settings=self.settings,
             learners=learners,
             enough=self._enough(len(learners)),
-            lead_s=self._lead.lead_s,
-            timing=timing_of(learners, tick_us, self._lead.lead_s, self.settings),
+            lead_s=lead_s,
+            timing=timing_of(learners, tick_us, lead_s, self.settings),
             merging=self._learners.merging(learners),
             load=load,
             window_s=outlook.window_s,

@@ -1,20 +1,25 @@
 """How long a command takes to reach the learners, measured by their answers."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
+from controller.learners import LearnerState
 from slackwater.clock import US_PER_S
 from slackwater.events import SKIPPED_LATE, Accepted, MergeReport, Skipped
 
 MARGIN = 1.5
 FORGET = 0.9
 KEPT_ORDERS = 64
+# Of the way to H_max: what remains is room enough to command a merge in.
+MOST = 0.5
 
 
 class CommandLead:
     """The lead to give the next command: never below the setting, longer where answers were slow.
 
     A command that comes late costs a merge, one that is early costs a little freshness; so the
-    slowest answer counts, with a margin, and is forgotten by a tenth with each faster one.
+    slowest answer counts, with a margin, and is forgotten by a tenth with each faster one. As only
+    a command brings an answer, no answer may lengthen the lead to where none can be given.
     """
 
     def __init__(self, least_s: float) -> None:
@@ -23,10 +28,16 @@ class CommandLead:
         self._orders: OrderedDict[str, int] = OrderedDict()
         self._answered: set[tuple[str, str]] = set()
 
-    @property
-    def lead_s(self) -> float:
-        """Event time to allow between a decision and the step it names, in seconds."""
-        return max(self._least_s, MARGIN * self._slowest_s)
+    def lead_s(self, learners: Iterable[LearnerState], max_gap_steps: int) -> float:
+        """Event time to allow between a decision and the step it names, in seconds.
+
+        What answers add ends at half of the time that the fastest of these learners takes to H_max.
+        """
+        learnt_s = MARGIN * self._slowest_s
+        times_s = [state.step_time.mean for state in learners if state.step_time.mean]
+        if times_s:
+            learnt_s = min(learnt_s, MOST * max_gap_steps * min(times_s))
+        return max(self._least_s, learnt_s)
 
     def ordered(self, merge_id: str, at_us: int) -> None:
         """Note when a command was decided."""

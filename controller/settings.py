@@ -45,7 +45,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         tick_s: event time between decisions.
         half_life_s: of the request-rate forecast (EWMA).
         command_lead_s: event time a command needs to reach every learner, at the least; where their
-            answers were slower, more is allowed.
+            answers were slower, more is allowed, up to half of the way to H_max.
         stale_after_s: a sidecar unheard for longer is stale, and its load unknown.
         sidecar_gone_s: a sidecar unheard for longer is no part of the group any more.
         learner_stale_s: a learner unheard for longer takes no part in new merges.
