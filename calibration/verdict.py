@@ -77,6 +77,7 @@ def judge(
     *,
     least_gain: float = 0.0,
     p05_pp: Mapping[str, float] | None = None,
+    measured: Mapping[str, tuple[Step, Step]] | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[Verdict]:
     """A verdict for each policy in `evidence`, corrected for how many there are.
@@ -90,6 +91,8 @@ def judge(
         effect: effect transfer to a real sidecar; None limits a gain to the serving model.
         least_gain: share of the matched random mean below which a gain is worth no claim.
         p05_pp: by policy, 5th percentile of the mean cost of random schedules over all runs.
+        measured: by policy, the steps of effect and envelope where requests themselves were
+            measured under policy and control; `effect` and `p05_pp` are then not looked at.
         rng: for more than 20 runs, or more than 14 with several policies.
 
     Raises `InputError` for no policy, no runs, a run named twice or a least gain that is no share.
@@ -101,13 +104,15 @@ def judge(
     fixed = _tests({p: g for p, g in over_fixed.items() if g is not None}, evidence, rng)
     found = []
     for policy, runs in evidence.items():
+        own = (effect_step(effect), envelope_step(runs, (p05_pp or {}).get(policy)))
+        effect_found, envelope_found = own if measured is None else measured[policy]
         steps = (
-            effect_step(effect),
+            effect_found,
             load_step(loads.get(policy)),
             independence_step(phases),
             runs_step(len(runs)),
             sign_flip_step("sign-flip", "matched random", random[policy]),
-            envelope_step(runs, (p05_pp or {}).get(policy)),
+            envelope_found,
             least_gain_step(runs, least_gain),
             sign_flip_step("fixed period", "the fixed period", fixed.get(policy)),
         )

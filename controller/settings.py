@@ -56,6 +56,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             None: more than half of `expect_learners`.
         history_s: how far back the distribution of forecast costs reaches.
         fixed_steps: the period of `fixed_h`.
+        scheduled_steps: of the control `scheduled`: when it merges, in steps from the start.
         tokens_target: `adaptive_tokens` merges after so many tokens a learner; None: after what the
             middle of the corridor would bring at the learners' usual tokens a step.
         pressure_threshold: `pressure_gate` merges at or below it.
@@ -93,6 +94,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     quorum: Annotated[int, Meta(ge=1)] | None = None
     history_s: Positive = 1800.0
     fixed_steps: Annotated[int, Meta(ge=1)] = 256
+    scheduled_steps: tuple[Annotated[int, Meta(ge=1)], ...] = ()
     tokens_target: Positive | None = None
     pressure_threshold: NotNegative = 0.5
     deferral_probability: Annotated[float, Meta(gt=0, le=1)] | None = None

@@ -23,6 +23,7 @@ from slackwater.cli.tap import tap
 from slackwater.cli.testbed import run_everything
 from slackwater.cli.topics import topics
 from slackwater.cli.trainer import trainer
+from slackwater.cli.trial import trial
 from slackwater.cli.tune import tune
 
 app = typer.Typer(
@@ -67,3 +68,4 @@ app.command()(report)
 app.command()(switchback)
 app.command()(reproduce)
 app.command()(calibrate)
+app.command()(trial)

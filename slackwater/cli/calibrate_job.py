@@ -26,7 +26,6 @@ RUNS_DIR = Path("runs")
 TIMEOUT_S = 60.0
 LINE_S = 10.0
 CODES = {"same": 0, "changed": 1, "unknown": 3}
-TINY_VOCABULARY = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,34 +250,16 @@ def _merging(asked: Asked, anchor: "Anchor", folder: Path) -> "Merging":
 def _endpoint(
     asked: Asked, folder: Path, stack: contextlib.ExitStack, say: "_Saying"
 ) -> "Endpoint":
-    from sidecar.load import VLLM_TOKENS, Endpoint, check_endpoint
+    from slackwater.cli.server import ServerOptions, endpoint_of
 
-    if asked.launch_vllm:
-        from sidecar.launch import PYTHON, LaunchedVllm
-
-        say.word("starting vLLM: up to a minute")
-        server = stack.enter_context(
-            LaunchedVllm(
-                asked.vllm_python or PYTHON,
-                log=folder / "vllm.log",
-                progress=lambda so_far_s: say.word(f"starting vLLM: {so_far_s:.0f} s"),
-            )
-        )
-        endpoint = Endpoint(
-            url=server.base_url,
-            model=server.model,
-            vocabulary=TINY_VOCABULARY,
-            extra=VLLM_TOKENS,
-        )
-    else:
-        assert asked.endpoint is not None  # noqa: S101 - one of the two was given
-        assert asked.model is not None  # noqa: S101 - likewise
-        extra = {} if asked.vocabulary is None else VLLM_TOKENS
-        endpoint = Endpoint(
-            url=asked.endpoint, model=asked.model, vocabulary=asked.vocabulary, extra=extra
-        )
-    check_endpoint(endpoint)
-    return endpoint
+    server = ServerOptions(
+        launch_vllm=asked.launch_vllm,
+        vllm_python=asked.vllm_python,
+        endpoint=asked.endpoint,
+        model=asked.model,
+        vocabulary=asked.vocabulary,
+    )
+    return endpoint_of(server, folder / "vllm.log", stack, say.word)
 
 
 def _new_record(

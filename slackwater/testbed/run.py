@@ -3,7 +3,7 @@
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
@@ -23,7 +23,7 @@ from slackwater.testbed.signals import StopSignals
 from slackwater.testbed.snapshot import Row
 from slackwater.testbed.status import Status
 from slackwater.testbed.summary import Summary, summarize
-from slackwater.testbed.supervisor import Outcome, Phase, Supervisor
+from slackwater.testbed.supervisor import Limits, Outcome, Phase, Supervisor
 from slackwater.testbed.views import Show, view_for
 from slackwater.testbed.watcher import Watcher
 from slackwater.testbed.workdir import WorkDir
@@ -48,7 +48,7 @@ def run_testbed(plan: Plan, console: Console, *, wants_plain: bool) -> tuple[Sum
     replay = preflight(plan, Path(tempfile.gettempdir()))
     with StopSignals() as signals, WorkDir() as work:
         with view_for(console, wants_plain=wants_plain) as show:
-            outcome = LiveRun(plan, replay.subject, work, show).run(signals)
+            outcome = LiveRun(plan, info_of(plan, replay.subject), work, show).run(signals)
         with closed_log(plan.db) as query:
             summary = summarize(plan, outcome, query, time.monotonic() - began_s)
         set_status(plan.db, summary)
@@ -65,10 +65,22 @@ def exit_code(summary: Summary, signals: StopSignals) -> int:
     return 0 if summary.status == "complete" else SlackwaterError.exit_code
 
 
+def info_of(plan: Plan, subject: "Trace | Recording") -> dict[str, Any]:
+    """What the run log is told of a run beside what the stream job knows itself."""
+    return {
+        "trace": plan.source,
+        "trace_sha256": getattr(subject, "sha256", None),
+        "seed": plan.seed,
+        "settings": {"slo_s": SLO_S, "testbed": msgspec.to_builtins(plan, enc_hook=str)},
+    }
+
+
 class LiveRun:
     """Holds what comes to be in the course of one run: the clock first."""
 
-    def __init__(self, plan: Plan, subject: "Trace | Recording", work: WorkDir, show: Show) -> None:
+    limits = Limits()
+
+    def __init__(self, plan: Plan, info: dict[str, Any], work: WorkDir, show: Show) -> None:
         self._plan = plan
         self._work = work
         self._show = show
@@ -77,12 +89,7 @@ class LiveRun:
         self._supervisor: Supervisor | None = None
         self._broker = _broker(plan, work)
         self._watcher = Watcher(self._ask, plan.speed, self._hold_merges)
-        self._run_info = {
-            "trace": plan.source,
-            "trace_sha256": getattr(subject, "sha256", None),
-            "seed": plan.seed,
-            "settings": {"slo_s": SLO_S, "testbed": msgspec.to_builtins(plan, enc_hook=str)},
-        }
+        self._run_info = info
 
     def run(self, signals: StopSignals) -> Outcome:
         """Run all parts to their end."""
@@ -95,6 +102,7 @@ class LiveRun:
                 log=self._watcher,
                 signals=signals,
                 on_tick=self._on_tick,
+                limits=self.limits,
             )
             return self._supervisor.run()
         finally:

@@ -159,3 +159,18 @@ def take(query: Query, speed: float) -> Snapshot:
         arrivals_per_s=[arrivals.get(age, 0.0) if age <= first_age else None for age in ages],
         forecast_per_s=[forecast.get(age) for age in ages],
     )
+
+
+def brief(query: Query, speed: float) -> Snapshot:  # noqa: ARG001 - as `take`
+    """Counts alone: all that a supervisor needs. Raises what `query` raises."""
+    return Snapshot(
+        slo={},
+        decision=None,
+        changes=[],
+        merges=[],
+        merge_counts=query(MERGE_COUNTS)[0] | query(PENDING)[0],
+        learners=[],
+        counts=query(HEALTH)[0],
+        arrivals_per_s=[],
+        forecast_per_s=[],
+    )

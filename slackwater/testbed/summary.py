@@ -15,6 +15,9 @@ from slackwater.testbed.supervisor import Outcome
 
 SUMMARY_VERSION = 1
 BYTES_PER_PARAMETER = 4
+UNFINISHED = "merges were not finished by every learner"
+SENDERS = ("replay", "load")
+"""The parts whose events are requests and loads."""
 
 SLO = """
 SELECT place, requests, violations, violation_rate, unanswered, p50_s, p95_s FROM slo_by_overlap
@@ -176,7 +179,7 @@ def _events(outcome: Outcome, rows: dict[str, int], health: Row) -> Row:
     }
     acked: dict[str, int | None] = {"replay": None, "learners": None}
     for name, said in outcome.summaries.items():
-        kind = "replay" if name == "replay" else "learners"
+        kind = "replay" if name in SENDERS else "learners"
         if "acked" in said:
             acked[kind] = (acked[kind] or 0) + said["acked"]
     lost = [max(0, count - logged[kind]) for kind, count in acked.items() if count is not None]
@@ -213,9 +216,7 @@ def _contradictions(summary: Summary) -> list[str]:
         "acknowledged events are not in the run log": summary.events["lost"],
         "dead letters: events that could not be read": summary.events["dead"],
         # A learner that died has left the merge that it was in without a word.
-        "merges were not finished by every learner": (
-            0 if summary.restarts else summary.merges["unfinished"]
-        ),
+        UNFINISHED: (0 if summary.restarts else summary.merges["unfinished"]),
         "merges were made at different steps": summary.merges["step_mismatches"],
         "merges left different weights on the learners": summary.merges["digest_mismatches"],
         "merges exchanged other bytes than their parameters": summary.merges["byte_mismatches"],

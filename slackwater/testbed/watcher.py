@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.errors import SlackwaterError
-from slackwater.testbed.snapshot import Query, Snapshot, take
+from slackwater.testbed.snapshot import Query, Snapshot
+from slackwater.testbed.snapshot import take as whole
 
 EVERY_S = 0.5
 FRESH_S = 5.0
@@ -22,12 +23,15 @@ class Look:
 
 
 class Watcher:
-    """Takes a snapshot every half second while the run log answers.
+    """Takes snapshots while the run log answers.
 
     Args:
         query: runs SQL on the run log that is being written.
         speed: seconds of event time per second of wall time.
         hold: asks for no more merges than H_max forces.
+        monotonic: seconds.
+        take: reads a snapshot; `snapshot.brief` costs the writer far less than all of it.
+        every_s: wall seconds between two of them.
     """
 
     def __init__(
@@ -36,7 +40,11 @@ class Watcher:
         speed: float,
         hold: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
+        take: Callable[[Query, float], Snapshot] = whole,
+        every_s: float = EVERY_S,
     ) -> None:
+        self._take = take
+        self._every_s = every_s
         self._query = query
         self._speed = speed
         self._hold = hold
@@ -80,10 +88,10 @@ class Watcher:
         return look if look and self._monotonic() - look.at_s < FRESH_S else None
 
     def _run(self) -> None:
-        while not self._stop.wait(EVERY_S):
+        while not self._stop.wait(self._every_s):
             began_s = self._monotonic()
             try:
-                self.look = Look(take(self._query, self._speed), began_s)
+                self.look = Look(self._take(self._query, self._speed), began_s)
             except SlackwaterError:
                 # Not there yet, or busy: `pending_merges` and `missing` then say that they do
                 # not know, and the supervisor's limits end the wait.

@@ -1,0 +1,185 @@
+"""What a trial plays: blocks of runs on one load each, and in which order."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from controller.policies import POLICIES
+from replay_producer.generators import Shape, check_regime, generate
+from sidecar.load import Lengths, Scheduled, scheduled
+from slackwater.errors import InputError
+from slackwater.policies import NO_POLICY
+
+CONTROL = "random:"
+OVERHEAD_S = 30.0
+"""About what a run takes besides its load: parts start, the last merge ends, parts end."""
+USUAL_WINDOW_S = 8.0
+
+Positive = Annotated[float, Meta(gt=0, lt=1e6)]
+AtLeastOne = Annotated[int, Meta(ge=1)]
+
+
+def control_of(policy: str) -> str:
+    """The arm of matched random schedules with as many merges as this policy made."""
+    return CONTROL + policy
+
+
+def controlled(arm: str) -> str | None:
+    """The policy whose control an arm is; None for an arm that is no control."""
+    return arm.removeprefix(CONTROL) if arm.startswith(CONTROL) else None
+
+
+class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to play.
+
+    Attributes:
+        block: its runs have one load.
+        place: in the order of the block, from 0.
+        arm: a policy, `random:POLICY`, or `none`.
+    """
+
+    block: int
+    place: int
+    arm: str
+
+
+class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that is drawn at random comes from here and `seed`.
+
+    Attributes:
+        policies: those judged; each has its control in every block.
+        baselines: further arms: policies without a control, or `none`, where nobody merges.
+        blocks: independent runs of each arm.
+        run_s: seconds of load in a run.
+        regime: of the generated load; each block has its own seed of it.
+        rate_per_s: mean arrivals.
+        prompt_tokens, output_tokens: of every request.
+        slo_s: a request that takes longer, or finds no answer, violates; fixed before the first.
+        timeout_s: a request is given up after so long.
+        window_s: about how long a merge takes here. The forecast's half-life, the stopping time and
+            the window that is reckoned with before one is measured are those of windows of 8 s,
+            scaled to this one.
+        learners: how many merge together.
+        parameters: of each one's model.
+        step_s: an inner step takes at least this long; the rest is slept, standing for an
+            accelerator of the learner's own.
+        min_gap_steps, max_gap_steps: the corridor, inner steps; `fixed_h` merges in its middle.
+        assignments: further settings of the controller, `NAME=VALUE`, in every arm; they win.
+        seed: of loads, orders and drawn schedules.
+    """
+
+    policies: tuple[str, ...] = ("slack", "wa_forecast")
+    baselines: tuple[str, ...] = ("fixed_h", NO_POLICY)
+    blocks: AtLeastOne = 8
+    run_s: Positive = 150.0
+    regime: str = "aperiodic"
+    rate_per_s: Positive = 6.0
+    prompt_tokens: AtLeastOne = 64
+    output_tokens: AtLeastOne = 16
+    slo_s: Positive = 0.3
+    timeout_s: Positive = 30.0
+    window_s: Positive = 2.0
+    learners: Annotated[int, Meta(ge=2, le=64)] = 2
+    parameters: AtLeastOne = 32_000_000
+    step_s: Annotated[float, Meta(ge=0, lt=1e6)] = 0.15
+    min_gap_steps: AtLeastOne = 20
+    max_gap_steps: AtLeastOne = 100
+    assignments: tuple[str, ...] = ()
+    seed: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
+
+    def __post_init__(self) -> None:
+        check_regime(self.regime)
+        if not self.policies:
+            msg = "--policies names no policy; there is nothing to judge"
+            raise InputError(msg)
+        nobody = {NO_POLICY}
+        for name in (*self.policies, *(set(self.baselines) - nobody)):
+            if name not in POLICIES:
+                msg = f"there is no policy {name!r}; choose from {', '.join(POLICIES)}"
+                raise InputError(msg)
+        if len(set(self.policies)) < len(self.policies):
+            msg = f"--policies {','.join(self.policies)} names a policy twice"
+            raise InputError(msg)
+        if self.min_gap_steps > self.max_gap_steps:
+            msg = (
+                f"--min-gap-steps {self.min_gap_steps} is above --max-gap-steps "
+                f"{self.max_gap_steps}; the corridor needs min <= max"
+            )
+            raise InputError(msg)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The arms whose place in a block is free: all but the controls."""
+        return (*self.policies, *(b for b in self.baselines if b not in self.policies))
+
+    @property
+    def runs(self) -> int:
+        """Of the whole trial."""
+        return self.blocks * (len(self.free) + len(self.policies))
+
+    def planned(self) -> Iterator[PlannedRun]:
+        """All runs, in order."""
+        for block in range(self.blocks):
+            for place, arm in enumerate(self.order(block)):
+                yield PlannedRun(block=block, place=place, arm=arm)
+
+    def order(self, block: int) -> list[str]:
+        """The arms of a block in random order, each control somewhere after its policy.
+
+        How many merges a control is to make is known once its policy has run.
+        """
+        rng = self.rng(block, 0)
+        arms = [self.free[place] for place in rng.permutation(len(self.free))]
+        for place in rng.permutation(len(self.policies)):
+            policy = self.policies[place]
+            after = arms.index(policy) + 1
+            arms.insert(int(rng.integers(after, len(arms) + 1)), control_of(policy))
+        return arms
+
+    def load_seed(self, block: int) -> int:
+        """The seed of a block's load; every arm of it has the same."""
+        return int(self.rng(block, 1).integers(1 << 31))
+
+    def schedule(self, block: int) -> list[Scheduled]:
+        """The requests of a block."""
+        shape = Shape().within(self.run_s)
+        trace = generate(self.regime, self.run_s, self.rate_per_s, self.load_seed(block), shape)
+        lengths = Lengths(prompt_tokens=self.prompt_tokens, output_tokens=self.output_tokens)
+        return list(scheduled(trace, lengths))
+
+    def draws(self, block: int, policy: str) -> np.random.Generator:
+        """What draws the schedule of a policy's control in a block."""
+        return self.rng(block, 2, self.policies.index(policy))
+
+    def settings(self, steps: tuple[int, ...] | None) -> tuple[str, ...]:
+        """Settings of the stream job, `NAME=VALUE`; `steps` are those of a drawn schedule."""
+        scale = self.window_s / USUAL_WINDOW_S
+        own = [
+            f"controller.window_s={self.window_s:g}",
+            f"controller.half_life_s={4.0 * scale:g}",
+            f"controller.stopping_tau_s={6.0 * scale:g}",
+            # The learners are alike, and drawn schedules name one step for all of them.
+            "controller.step_time_spread=9",
+            f"controller.fixed_steps={(self.min_gap_steps + self.max_gap_steps) // 2}",
+            *self.assignments,
+        ]
+        if steps is not None:
+            own.append(f"controller.scheduled_steps={list(steps)}")
+        return tuple(own)
+
+    def rng(self, *which: int) -> np.random.Generator:
+        """A generator of its own for each thing that is drawn."""
+        return np.random.default_rng([self.seed, *which])
+
+
+def fitting(minutes: float, design: TrialDesign) -> int:
+    """Blocks that fit into so many minutes; raises `InputError` for less than one takes."""
+    block_s = design.runs / design.blocks * (design.run_s + OVERHEAD_S)
+    blocks = int(minutes * 60 / block_s + 0.01) if 0 < minutes < 1e8 else 0
+    if blocks < 1:
+        msg = f"--minutes is {minutes:g}; one block of these runs takes about {block_s / 60:.1f}"
+        raise InputError(msg)
+    return blocks

@@ -1,0 +1,84 @@
+"""The server that is measured: one started here, or one that runs already."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slackwater.errors import InputError
+
+if TYPE_CHECKING:
+    from sidecar.load import Endpoint
+
+TINY_VOCABULARY = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """What a person said of the server; None where nothing was said.
+
+    Attributes:
+        launch_vllm: start one here.
+        vllm_python: the interpreter that has vLLM.
+        endpoint: the URL of one that runs.
+        model: its model's name.
+        vocabulary: token ids below this instead of words.
+    """
+
+    launch_vllm: bool
+    vllm_python: Path | None
+    endpoint: str | None
+    model: str | None
+    vocabulary: int | None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a server at all."""
+        return self.launch_vllm or self.endpoint is not None
+
+    def check(self) -> None:
+        """Raise `InputError` unless exactly one server is named, and its model with it."""
+        if self.launch_vllm + (self.endpoint is not None) != 1:
+            msg = "give --launch-vllm, or --endpoint URL --model NAME: one of the two"
+            raise InputError(msg)
+        if self.endpoint is not None and self.model is None:
+            msg = f"--endpoint {self.endpoint} needs --model, the name that it gives its model"
+            raise InputError(msg)
+
+
+def endpoint_of(
+    asked: ServerOptions, log: Path, stack: contextlib.ExitStack, say: Callable[[str], None]
+) -> "Endpoint":
+    """The endpoint, once it answers; a server started here ends with the stack.
+
+    Raises `InputError` or `SlackwaterError` when it cannot be had.
+    """
+    from sidecar.load import VLLM_TOKENS, Endpoint, check_endpoint
+
+    if asked.launch_vllm:
+        from sidecar.launch import PYTHON, LaunchedVllm
+
+        say("starting vLLM: up to a minute")
+        server = stack.enter_context(
+            LaunchedVllm(
+                asked.vllm_python or PYTHON,
+                log=log,
+                progress=lambda so_far_s: say(f"starting vLLM: {so_far_s:.0f} s"),
+            )
+        )
+        endpoint = Endpoint(
+            url=server.base_url,
+            model=server.model,
+            vocabulary=TINY_VOCABULARY,
+            extra=VLLM_TOKENS,
+        )
+    else:
+        assert asked.endpoint is not None  # noqa: S101 - checked before
+        assert asked.model is not None  # noqa: S101 - likewise
+        extra = {} if asked.vocabulary is None else VLLM_TOKENS
+        endpoint = Endpoint(
+            url=asked.endpoint, model=asked.model, vocabulary=asked.vocabulary, extra=extra
+        )
+    check_endpoint(endpoint)
+    return endpoint

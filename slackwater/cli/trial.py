@@ -1,0 +1,182 @@
+"""`slackwater trial`: policies and matched random schedules in turn beside a real server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.policies import POLICY_NAMES
+
+
+def trial(
+    launch_vllm: Annotated[
+        bool,
+        typer.Option("--launch-vllm", help="Start a vLLM with a tiny model, for all runs."),
+    ] = False,
+    vllm_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Interpreter that has vLLM, for --launch-vllm.",
+            show_default=".venv-vllm of the checkout",
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An OpenAI-compatible server that runs already."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model's name at --endpoint.")] = None,
+    vocabulary: Annotated[
+        int | None,
+        typer.Option(
+            help="Prompts of token ids below this, for a vLLM without a tokenizer.",
+            show_default="prompts of words",
+        ),
+    ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help=f"Policies to judge, each beside its own control: {', '.join(POLICY_NAMES)}.",
+            show_default="slack,wa_forecast",
+        ),
+    ] = None,
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Further arms: policies without a control; none, where nobody merges.",
+            show_default="fixed_h,none",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Independent runs of each arm.", show_default="8")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="As many runs as fit into so many minutes.")
+    ] = None,
+    run_s: Annotated[
+        float | None, typer.Option(help="Seconds of load in a run.", show_default="150")
+    ] = None,
+    regime: Annotated[
+        str | None, typer.Option(help="Of the load.", show_default="aperiodic")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Mean requests a second.", show_default="6")
+    ] = None,
+    prompt_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in, of every request.", show_default="64")
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(help="Tokens out, of every request.", show_default="16")
+    ] = None,
+    slo: Annotated[
+        float | None,
+        typer.Option(help="Seconds above which a request violates.", show_default="0.3"),
+    ] = None,
+    window_s: Annotated[
+        float | None,
+        typer.Option(help="About how long a merge takes here.", show_default="2"),
+    ] = None,
+    learners: Annotated[int | None, typer.Option(help="How many merge.", show_default="2")] = None,
+    parameters: Annotated[
+        float | None, typer.Option(help="Of each learner's model.", show_default="32e6")
+    ] = None,
+    step_s: Annotated[
+        float | None,
+        typer.Option(help="Seconds that an inner step takes at least.", show_default="0.15"),
+    ] = None,
+    min_gap_steps: Annotated[
+        int | None, typer.Option(help="H_min, inner steps.", show_default="20")
+    ] = None,
+    max_gap_steps: Annotated[
+        int | None, typer.Option(help="H_max, inner steps.", show_default="100")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another setting of the controller, in every arm; may be given several times.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of loads, order of runs and drawn schedules.", show_default="0"),
+    ] = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(help="Run log to make.", show_default="runs/trial-TIME.duckdb"),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LOG",
+            help="Go on with the run log of a trial that was ended early, by its own options; "
+            "without a server, judge what is there.",
+        ),
+    ] = None,
+    claim: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="The policy named beforehand, judged for itself.",
+            show_default="all, corrected for how many there are",
+        ),
+    ] = None,
+    least_gain: Annotated[
+        float,
+        typer.Option(metavar="PERCENT", help="Of the control's violations: less is no claim."),
+    ] = 5.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live one.")] = False,
+) -> None:
+    """Measure on a real server whether a policy's moments beat random ones of the same number.
+
+    Many short runs in random order, the real controller deciding live; the verdict rests on the
+    measured requests alone. Ctrl-C keeps every run that is whole, and --resume goes on.
+    """
+    from slackwater.cli.server import ServerOptions
+    from slackwater.cli.trial_job import Asked, run
+
+    given = {
+        "policies": _names(policies),
+        "baselines": _names(baselines),
+        "blocks": runs,
+        "run_s": run_s,
+        "regime": regime,
+        "rate_per_s": rate,
+        "prompt_tokens": prompt_tokens,
+        "output_tokens": output_tokens,
+        "slo_s": slo,
+        "window_s": window_s,
+        "learners": learners,
+        "parameters": int(parameters)
+        if parameters is not None and parameters.is_integer()
+        else parameters,
+        "step_s": step_s,
+        "min_gap_steps": min_gap_steps,
+        "max_gap_steps": max_gap_steps,
+        "assignments": setting,
+        "seed": seed,
+    }
+    asked = Asked(
+        server=ServerOptions(
+            launch_vllm=launch_vllm,
+            vllm_python=vllm_python,
+            endpoint=endpoint,
+            model=model,
+            vocabulary=vocabulary,
+        ),
+        design={name: value for name, value in given.items() if value is not None},
+        minutes=minutes,
+        db=db,
+        resume=resume,
+        claim=claim,
+        least_gain_percent=least_gain,
+    )
+    raise typer.Exit(run(asked, as_json=json, wants_plain=plain))
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name for name in text.split(",") if name]

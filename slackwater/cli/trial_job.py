@@ -1,0 +1,238 @@
+"""One trial from options to verdict: design, server, runs, log, judgement."""
+
+import contextlib
+import re
+import secrets
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.cli.server import ServerOptions, endpoint_of
+from slackwater.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sidecar.trial.design import TrialDesign
+    from sidecar.trial.play import Progress
+    from sidecar.trial.record import TrialLog
+    from slackwater.testbed.signals import StopSignals
+
+RUNS_DIR = Path("runs")
+LINE_S = 10.0
+OPTIONS = {
+    "blocks": "--runs",
+    "run_s": "--run-s",
+    "rate_per_s": "--rate",
+    "slo_s": "--slo",
+    "window_s": "--window-s",
+    "step_s": "--step-s",
+    "assignments": "--set",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The command's options; `design` holds those of the design that were given."""
+
+    server: ServerOptions
+    design: dict[str, Any]
+    minutes: float | None
+    db: Path | None
+    resume: Path | None
+    claim: str | None
+    least_gain_percent: float
+
+
+def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
+    """Play what is left, judge and print; the exit code. Raises `SlackwaterError`."""
+    from rich.console import Console
+
+    from sidecar.trial.record import TrialLog
+    from slackwater.cli.trial_judge import judged
+    from slackwater.cli.trial_output import print_document, print_trial
+    from slackwater.testbed.signals import StopSignals
+
+    _check(asked)
+    design = _resumed(asked.resume) if asked.resume is not None else design_of(asked)
+    if asked.claim is not None and asked.claim not in design.policies:
+        msg = f"--claim {asked.claim} is not judged here; --policies are {list(design.policies)}"
+        raise InputError(msg)
+    log = TrialLog(asked.resume or _new_path(asked.db))
+    whole, interrupted = True, 130
+    if asked.server.given:
+        with StopSignals() as signals:
+            whole = _play(asked, design, log, signals, Console(stderr=True), wants_plain)
+            interrupted = signals.exit_code
+    elif asked.resume is not None:
+        whole = True
+    out = Console(highlight=False)
+    document = judged(log, design, asked.claim, asked.least_gain_percent / 100)
+    if as_json:
+        print_document(out, document)
+    else:
+        print_trial(out, document)
+    return 0 if whole else interrupted
+
+
+def _check(asked: Asked) -> None:
+    if asked.resume is None or asked.server.given:
+        asked.server.check()
+    if asked.resume is not None:
+        extra = [*map(option, asked.design), *(["--db"] if asked.db else [])]
+        if asked.minutes is not None:
+            extra.append("--minutes")
+        if extra:
+            msg = f"--resume goes on by the options of its log; leave {', '.join(extra)} out"
+            raise InputError(msg)
+        if not asked.resume.is_file():
+            msg = f"--resume {asked.resume}: there is no such file"
+            raise InputError(msg)
+    if asked.minutes is not None and "blocks" in asked.design:
+        msg = "--runs and --minutes both say how long it takes; leave out one"
+        raise InputError(msg)
+    if not 0 <= asked.least_gain_percent < 100:
+        msg = f"--least-gain is {asked.least_gain_percent:g}; it must be from 0 to below 100 %"
+        raise InputError(msg)
+
+
+def design_of(asked: Asked) -> "TrialDesign":
+    """The design that was asked for; raises `InputError` that names the option."""
+    import msgspec
+
+    from sidecar.trial.design import TrialDesign, fitting
+
+    try:
+        design = msgspec.convert(asked.design, TrialDesign)
+    except msgspec.ValidationError as error:
+        raise InputError(_in_words(str(error), asked.design)) from None
+    if asked.minutes is None:
+        return design
+    return msgspec.structs.replace(design, blocks=fitting(asked.minutes, design))
+
+
+def option(field: str) -> str:
+    """The option that sets a field of the design."""
+    return OPTIONS.get(field, f"--{field.replace('_', '-')}")
+
+
+def _in_words(error: str, given: dict[str, Any]) -> str:
+    found = re.fullmatch(r"(.*) - at `\$\.(\w+).*`", error)
+    if found is None:
+        return error
+    what, field = found.groups()
+    said = what.replace("Expected `float`", "must be a number")
+    said = said.replace("Expected `int`", "must be a whole number")
+    return f"{option(field)} is {given[field]}; it {said.removesuffix('.0')}"
+
+
+def _resumed(path: Path) -> "TrialDesign":
+    from sidecar.trial.record import TrialLog
+
+    known = TrialLog(path).about()
+    if not known:
+        msg = f"--resume {path}: no run of a trial is in this log; begin one without --resume"
+        raise InputError(msg)
+    return known[0][1].design
+
+
+def _new_path(db: Path | None) -> Path:
+    if db is None:
+        db = RUNS_DIR / f"trial-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.duckdb"
+    from slackwater.testbed.preflight import NEEDED_BYTES, check_run_log, check_space
+
+    if db.exists():
+        msg = f"--db {db} is there already; --resume {db} goes on with it, or name another"
+        raise InputError(msg)
+    check_run_log(db)
+    check_space(db.parent, NEEDED_BYTES)
+    return db
+
+
+def _play(
+    asked: Asked,
+    design: "TrialDesign",
+    log: "TrialLog",
+    signals: "StopSignals",
+    console: "Console",
+    wants_plain: bool,
+) -> bool:
+    from sidecar.load import Endpoint
+    from sidecar.trial.play import Trial
+
+    def trial(endpoint: Endpoint) -> Trial:
+        name = f"{log.path.stem}-{secrets.token_hex(2)}"
+        return Trial(name, design, log, endpoint, signals, say.progress, say.word)
+
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
+        say = Saying(console, wants_plain)
+        stack.callback(say.end)
+        trial(Endpoint(url="http://127.0.0.1:1", model="none")).check()
+        endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, say.word)
+        return trial(endpoint).run()
+
+
+class Saying:
+    """Where it is: one live line on a terminal, else lines, ten seconds apart at the most."""
+
+    def __init__(self, console: "Console", wants_plain: bool) -> None:
+        self._console = console
+        self._live = console.is_terminal and not wants_plain
+        self._status = console.status("") if self._live else None
+        self._due_s = 0.0
+        self._last: tuple[object, ...] = ()
+        if self._status is not None:
+            self._status.start()
+
+    def word(self, text: str) -> None:
+        """Something else than the progress of a run."""
+        if self._status is not None and text.startswith("starting"):
+            self._status.update(text)
+        elif self._last != (text.partition(":")[0],):
+            self._last = (text.partition(":")[0],)
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def progress(self, now: "Progress") -> None:
+        """A run is being played."""
+        stage = (now.number, now.status.phase)
+        due = time.monotonic() >= self._due_s
+        if not due and (self._status is not None or stage == self._last):
+            return
+        self._last = stage
+        self._due_s = time.monotonic() + (0.5 if self._status is not None else LINE_S)
+        text = line(now)
+        if self._status is not None:
+            self._status.update(text)
+        else:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def end(self) -> None:
+        """Nothing more will be said."""
+        if self._status is not None:
+            self._status.stop()
+
+
+def line(now: "Progress") -> str:
+    """One line on a run: `run 7 of 48, block 2: slack, running 83 s, ...`."""
+    status = now.status
+    played = "" if status.played_s is None else f" {status.played_s:.0f} s"
+    seen = ""
+    if status.snapshot is not None:
+        requests = status.snapshot.counts["requests"]
+        seen = f", {requests:,} requests, {status.snapshot.merge_counts['finished']} merges"
+    return (
+        f"run {now.number} of {now.runs}, block {now.run.block}: {now.run.arm}, "
+        f"{status.phase}{played}{seen}; {left(now.left_s)} left"
+    )
+
+
+def left(seconds: float) -> str:
+    """`3 h 20 min`, `12 min`, `under a minute`."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "under a minute"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{minutes} min"

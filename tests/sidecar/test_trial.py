@@ -1,0 +1,389 @@
+"""`slackwater trial`: order, pairing, log and verdict, from made outcomes."""
+
+import io
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from rich.console import Console
+
+from calibration.live import Asked as Scored
+from calibration.live import LiveRun, score
+from calibration.paired import Asked, RunOutcome, judge_pairs
+from sidecar.load import Endpoint
+from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
+from sidecar.trial.matched import matched
+from sidecar.trial.play import Trial
+from sidecar.trial.record import About, TrialLog
+from slackwater.cli import trial_job
+from slackwater.cli.trial import trial
+from slackwater.cli.trial_job import left
+from slackwater.cli.trial_judge import judged
+from slackwater.cli.trial_output import print_trial
+from slackwater.codec import encode
+from slackwater.errors import InputError, SlackwaterError
+from slackwater.events import Finished, MergeCommand, Request, Started, Step
+from slackwater.testbed.signals import StopSignals
+from streams.runlog import Run, RunLog
+
+DESIGN = TrialDesign(blocks=5, run_s=60.0)
+ARMS = {"slack", "random:slack", "wa_forecast", "random:wa_forecast", "fixed_h", "none"}
+CELL_S = 0.5
+
+
+# The design.
+
+
+def test_every_block_has_every_arm_once_and_each_control_after_its_policy() -> None:
+    orders = [DESIGN.order(block) for block in range(50)]
+    for order in orders:
+        assert set(order) == ARMS
+        assert len(order) == len(ARMS)
+        for policy in DESIGN.policies:
+            assert order.index(policy) < order.index(control_of(policy))
+    assert len({tuple(order) for order in orders}) > 20
+    assert orders == [DESIGN.order(block) for block in range(50)]
+    assert {order[0] for order in orders} == {"slack", "wa_forecast", "fixed_h", "none"}
+    assert {order[-1] for order in orders} >= {"random:slack", "fixed_h", "none"}
+
+
+def test_the_arms_of_a_block_have_one_load_and_each_block_its_own() -> None:
+    assert DESIGN.schedule(2) == DESIGN.schedule(2)
+    assert DESIGN.schedule(2) != DESIGN.schedule(3)
+    other = msgspec.structs.replace(DESIGN, seed=1)
+    assert DESIGN.load_seed(2) != other.load_seed(2)
+
+
+def test_planned_runs_are_all_of_them() -> None:
+    planned = list(DESIGN.planned())
+    assert len(planned) == DESIGN.runs == 5 * len(ARMS)
+    assert len({(one.block, one.arm) for one in planned}) == DESIGN.runs
+
+
+def test_times_of_the_controller_scale_with_the_window() -> None:
+    settings = dict(text.split("=") for text in DESIGN.settings((7, 30)))
+    assert settings["controller.half_life_s"] == "1"
+    assert settings["controller.stopping_tau_s"] == "1.5"
+    assert json.loads(settings["controller.scheduled_steps"]) == [7, 30]
+    own = msgspec.structs.replace(DESIGN, assignments=("controller.half_life_s=9",))
+    assert own.settings(None)[-1] == "controller.half_life_s=9"
+
+
+def test_minutes_make_whole_blocks_and_too_few_are_refused() -> None:
+    one = msgspec.structs.replace(DESIGN, run_s=150.0)
+    assert fitting(18, one) == 1
+    assert fitting(60, one) == 3
+    with pytest.raises(InputError, match=r"one block of these runs takes about 18\.0"):
+        fitting(17, one)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"policies": ("slak",)}, "no policy 'slak'"),
+        ({"policies": ("none",)}, "no policy 'none'"),
+        ({"policies": ()}, "nothing to judge"),
+        ({"policies": ("slack", "slack")}, "twice"),
+        ({"baselines": ("scheduled",)}, "no policy 'scheduled'"),
+        ({"min_gap_steps": 101}, "min <= max"),
+        ({"regime": "calm"}, "regime 'calm'"),
+    ],
+)
+def test_a_design_that_cannot_be_is_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        TrialDesign(**given)  # type: ignore[arg-type]
+
+
+# The matched schedule.
+
+
+def test_a_control_has_as_many_merges_and_every_feasible_schedule_comes() -> None:
+    drawn = {matched([3, 6], 9, (2, 5), np.random.default_rng(seed)).steps for seed in range(400)}
+    feasible = {
+        (a, b)
+        for a, b in itertools.combinations(range(9), 2)
+        if 2 <= a <= 5 and 2 <= b - a <= 5 and 9 - b <= 5
+    }
+    assert drawn == feasible
+
+
+def test_a_policy_that_left_the_corridor_widens_that_of_its_control() -> None:
+    found = matched([10, 25], 60, (12, 30), np.random.default_rng(0))
+    assert (found.min_gap_steps, found.max_gap_steps) == (10, 35)
+    assert len(found.steps) == 2
+
+
+def test_no_merge_is_matched_by_none() -> None:
+    assert matched([], 50, (10, 60), np.random.default_rng(0)).steps == ()
+
+
+# The verdict, from made outcomes.
+
+
+def outcome(block: int, arm: str, violations: int, merges: int = 8) -> RunOutcome:
+    counts = np.random.default_rng(block).poisson(3, 120)
+    return RunOutcome(block, arm, 1000, violations, 80_000, merges, counts=tuple(counts.tolist()))
+
+
+def outcomes(blocks: int, own: int, control: int, none: int | None = 20) -> list[RunOutcome]:
+    made = []
+    for block in range(blocks):
+        made += [
+            outcome(block, "slack", own + block % 3),
+            outcome(block, "random:slack", control + block % 4),
+            outcome(block, "fixed_h", control + 10),
+        ]
+        made += [] if none is None else [outcome(block, "none", none)]
+    return made
+
+
+def windowed(calm: bool) -> LiveRun:
+    """Bursts of a second each five seconds, and three windows between them or on them."""
+    arrival_s = np.concatenate([np.arange(at, at + 1, 0.05) for at in range(2, 60, 5)])
+    starts_s = np.array([10.0, 25.0, 45.0]) - (0.5 if calm else -2.0)
+    return LiveRun(
+        name="r",
+        policy="slack",
+        trace="t",
+        load="t, seed 0",
+        arrival_s=arrival_s,
+        length_s=np.full(len(arrival_s), 0.1),
+        latency_s=np.full(len(arrival_s), 0.1),
+        tokens=np.full(len(arrival_s), 10),
+        sidecar=np.array(["a"] * len(arrival_s)),
+        tenant=None,
+        end_s=60.0,
+        starts_s=starts_s,
+        lengths_s=np.full(3, 1.5),
+        reasons=("calm",) * 3,
+        late_merges=0,
+        min_gap_steps=80,
+        max_gap_steps=200,
+        step_s=0.1,
+        slo_s=1.0,
+    )
+
+
+def verdict_of(made: list[RunOutcome], *, calm: bool = True, claim: str | None = "slack"):  # type: ignore[no-untyped-def]
+    windows = {"slack": [score(windowed(calm), i, [], Scored("arriving", CELL_S, 200, 0))
+                         for i in range(4)]}  # fmt: skip
+    asked = Asked(claim, 0.05, 150.0, CELL_S)
+    (found,) = judge_pairs(made, windows, asked, np.random.default_rng(0))
+    return found
+
+
+def test_fewer_violations_than_the_controls_in_every_block_are_a_placement_gain() -> None:
+    found = verdict_of(outcomes(8, 50, 150))
+    assert found.verdict.verdict == "placement gain"
+    assert found.verdict.tier == "measured sidecar"
+    assert found.verdict.gain_pp == pytest.approx(10.0, abs=0.2)
+    assert found.verdict.p_value == pytest.approx(2 / 2**8)
+    assert found.needed is not None
+    assert found.needed.runs == 6
+    assert found.differing == []
+
+
+def test_windows_no_calmer_than_random_ones_are_no_claim_whatever_was_measured() -> None:
+    found = verdict_of(outcomes(8, 50, 150), calm=False)
+    assert found.verdict.verdict == "budget only"
+    assert "requests that arrive in windows" in found.verdict.reason
+
+
+def test_no_difference_is_no_claim() -> None:
+    same = [one for one in outcomes(8, 150, 150) if one.arm != "fixed_h"]
+    assert verdict_of(same).verdict.verdict == "no claim"
+
+
+def test_what_beats_the_fixed_period_alone_is_budget_only() -> None:
+    assert verdict_of(outcomes(8, 150, 150)).verdict.verdict == "budget only"
+
+
+def test_merges_that_do_not_harm_allow_no_claim() -> None:
+    found = verdict_of(outcomes(8, 50, 150, none=400))
+    assert found.verdict.verdict == "no effect"
+
+
+def test_five_blocks_show_nothing() -> None:
+    found = verdict_of(outcomes(5, 50, 150))
+    assert found.verdict.verdict == "no claim"
+    assert found.needed is None
+    assert found.detectable_pp is None
+
+
+def test_a_pair_of_other_budgets_counts_and_is_named() -> None:
+    made = outcomes(8, 50, 150)
+    made[1] = replace(made[1], merges=7)
+    found = verdict_of(made)
+    assert found.differing == [0]
+    assert found.verdict.n == 8
+
+
+def test_a_block_without_a_control_is_in_no_pair() -> None:
+    made = [one for one in outcomes(8, 50, 150) if (one.block, one.arm) != (3, "random:slack")]
+    assert verdict_of(made).verdict.n == 7
+
+
+def test_without_a_pair_there_is_nothing_to_judge() -> None:
+    made = [one for one in outcomes(8, 50, 150) if controlled(one.arm) is None]
+    with pytest.raises(InputError, match="no policy has a run and its control"):
+        verdict_of(made)
+
+
+# The log.
+
+T0 = 1_750_000_000_000_000
+
+
+def one_run(
+    folder: Path, block: int, arm: str, slow: int, **given: object
+) -> tuple[Path, str, About]:
+    """A closed run log of one run: 20 requests, of which `slow` take too long, and two merges."""
+    run_id = f"t-b{block}-{arm.replace(':', '-')}"
+    path = folder / f"{run_id}.duckdb"
+    about = About(design=DESIGN, block=block, place=0, arm=arm, **given)  # type: ignore[arg-type]
+    settings = {
+        "slo_s": 0.3,
+        "trial": msgspec.to_builtins(about),
+        "stream": {"controller": {"min_gap_steps": 10, "max_gap_steps": 60}},
+    }
+    events = [
+        Request(
+            run_id=run_id,
+            at_us=T0 + i * 500_000 + 1000,
+            sidecar="server",
+            id=f"r{i}",
+            arrival_us=T0 + i * 500_000,
+            status="ok" if i else "error",
+            e2e_s=(1.0 if i <= slow else 0.1) if i else None,
+            prompt_tokens=64,
+            output_tokens=16,
+        )
+        for i in range(20)
+    ]
+    with RunLog(path, run_id) as log:
+        run = Run(
+            run_id=run_id, created_us=T0 + block, policy="slack", settings=settings, seed=block
+        )
+        log.start_run(run)
+        log.append(events, topic="q", partition=0, offset=0)
+        log.append(_steps(run_id), topic="l", partition=0, offset=0)
+        log.append(_merges(run_id), topic="m", partition=0, offset=0)
+        log.commit()
+        log.finish_run(run_id, "complete", T0 + 10_000_000)
+    return path, run_id, about
+
+
+def _steps(run_id: str) -> list[Step]:
+    return [
+        Step(run_id=run_id, at_us=T0 + i * 100_000, learner="learner-0", step=i, tokens=1,
+             step_time_s=0.1, steps_since_merge=i, tokens_since_merge=i)
+        for i in range(1, 95)
+    ]  # fmt: skip
+
+
+def _merges(run_id: str) -> list[object]:
+    told: list[object] = []
+    for step in (30, 60, 120):
+        at_us = T0 + step * 100_000
+        name = {"run_id": run_id, "group": "default", "merge_id": f"m{step}"}
+        who = {**name, "learner": "learner-0", "step": step}
+        told += [
+            MergeCommand(**name, at_us=at_us - 1_000_000, at_step=step, deadline_us=at_us + 10**7,
+                         window_s=1.0, reason="why", participants=["learner-0"]),
+            Started(**who, at_us=at_us),
+            Finished(**who, at_us=at_us + 900_000, seconds=0.9, bytes_exchanged=4),
+        ]  # fmt: skip
+    return told
+
+
+def test_runs_are_added_whole_and_what_was_measured_is_read_back(tmp_path: Path) -> None:
+    log = TrialLog(tmp_path / "trial.duckdb")
+    assert log.about() == []
+    assert log.played() == []
+    for block, arm, slow in ((0, "slack", 3), (0, "random:slack", 8)):
+        steps = (20, 55) if controlled(arm) else None
+        path, run_id, about = one_run(tmp_path, block, arm, slow, scheduled_steps=steps)
+        client = {"report": {"ended": {"dropped": 2}}}
+        log.keep(path, run_id, msgspec.structs.replace(about, client=client))
+    found = {one.about.arm: one for one in log.played()}
+    assert {arm: one.violations for arm, one in found.items()} == {
+        # One found no answer and two were never sent.
+        "slack": 3 + 3,
+        "random:slack": 8 + 3,
+    }
+    slack = found["slack"]
+    assert (slack.requests, slack.unanswered) == (22, 3)
+    # The third merge began after the last arrival.
+    assert (slack.merges, slack.steps, slack.last_step) == (2, (30, 60), 94)
+    assert slack.window_s == pytest.approx(0.9)
+    assert found["random:slack"].about.scheduled_steps == (20, 55)
+    _what_is_left(log)
+    _it_is_judged(log)
+
+
+def _what_is_left(log: TrialLog) -> None:
+    """A trial goes on with the runs that are not in its log."""
+    endpoint = Endpoint(url="http://127.0.0.1:1", model="m")
+    trial = Trial("t", DESIGN, log, endpoint, StopSignals(), lambda _: None, lambda _: None)
+    there = {(0, "slack"), (0, "random:slack")}
+    assert {(one.block, one.arm) for one in trial.left()} == {
+        (one.block, one.arm) for one in DESIGN.planned()
+    } - there
+    drawn = trial._drawn(next(o for o in DESIGN.planned() if o.arm == "random:slack"))
+    assert drawn is not None
+    assert len(drawn.steps) == 2
+    with pytest.raises(SlackwaterError, match="has no run of wa_forecast"):
+        trial._drawn(next(o for o in DESIGN.planned() if o.arm == "random:wa_forecast"))
+
+
+def _it_is_judged(log: TrialLog) -> None:
+    document = judged(log, DESIGN, "slack", 0.05)
+    log.judge([{"run_id": log.path.stem, "policy": "slack", "verdict": "no claim", "runs": 1}])
+    (verdict,) = document["verdicts"]
+    assert verdict["verdict"] == "no claim"
+    assert verdict["gain_pp"] == pytest.approx(100 * 5 / 22)
+    rows = log._ask("SELECT policy, runs, verdict FROM verdicts")
+    assert rows == [{"policy": "slack", "runs": 1, "verdict": "no claim"}]
+    out = Console(record=True, width=120, file=io.StringIO())
+    print_trial(out, json.loads(json.dumps(document)))
+    text = out.export_text()
+    assert "slack: no claim: +22.73 pp" in text
+    assert "6 are the least" in text
+
+
+# The command.
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "one of the two"),
+        ({"endpoint": "http://127.0.0.1:1"}, "needs --model"),
+        ({"launch_vllm": True, "runs": 0}, r"--runs is 0; it must be .*>= 1"),
+        ({"launch_vllm": True, "runs": 3, "minutes": 9.0}, "leave out one"),
+        ({"launch_vllm": True, "claim": "fixed_h"}, "--claim fixed_h is not judged"),
+        ({"launch_vllm": True, "slo": -1.0}, "--slo is -1"),
+        ({"resume": Path("nowhere.duckdb")}, "no such file"),
+        ({"resume": Path("x.duckdb"), "runs": 3}, "leave --runs out"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_anything_starts(
+    given: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        trial(**given)  # type: ignore[arg-type]
+
+
+def test_a_log_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    path.write_bytes(encode([]))
+    with pytest.raises(InputError, match="--resume"):
+        trial_job._new_path(path)
+
+
+def test_time_left_is_said_in_words() -> None:
+    assert [left(s) for s in (10, 700, 12_000)] == ["under a minute", "12 min", "3 h 20 min"]

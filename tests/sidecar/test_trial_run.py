@@ -1,0 +1,85 @@
+"""`slackwater trial` with its real parts, against a real small server over HTTP."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+from test_calibrate import ServerThread
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SMALL = ["--run-s", "12", "--rate", "10", "--output-tokens", "4", "--parameters", "20000",
+         "--step-s", "0.05", "--min-gap-steps", "20", "--max-gap-steps", "60", "--window-s",
+         "0.5", "--policies", "slack,fixed_h", "--baselines", "none"]  # fmt: skip
+
+
+def command(url: str, *options: str) -> list[str]:
+    told = ["--endpoint", url, "--model", "tiny", "--json", *options]
+    return [sys.executable, "-m", "slackwater", "trial", *told]
+
+
+@pytest.mark.timeout(1500)
+def test_a_trial_that_is_interrupted_goes_on_and_ends_with_a_verdict(tmp_path: Path) -> None:
+    db = tmp_path / "trial.duckdb"
+    env = {**os.environ, "TMPDIR": str(tmp_path / "t")}
+    (tmp_path / "t").mkdir()
+    with ServerThread(slots=2, step_s=0.01) as server:
+        first = subprocess.Popen(
+            command(server.url, "--runs", "2", "--db", str(db), *SMALL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+            start_new_session=True,
+        )
+        assert first.stderr is not None
+        for line in first.stderr:
+            if line.startswith("run 3 of 10") and "running" in line:
+                break
+        first.send_signal(signal.SIGINT)
+        out, errors = first.communicate(timeout=200)
+        assert first.returncode == 130, errors
+        assert json.loads(out)["runs_played"] == 2
+        second = subprocess.run(
+            command(server.url, "--resume", str(db)),
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=1200,
+            check=False,
+        )
+    assert second.returncode == 0, second.stderr
+    _whole(json.loads(second.stdout), db)
+    assert list((tmp_path / "t").iterdir()) == []
+
+
+def _whole(document: dict[str, object], db: Path) -> None:
+    assert document["runs_played"] == document["runs_planned"] == 10
+    arms = {row["arm"]: row for row in document["arms"]}  # type: ignore[attr-defined]
+    assert {row["runs"] for row in arms.values()} == {2}
+    assert arms["none"]["merges"] == 0
+    assert arms["fixed_h"]["merges"] >= 1
+    # Two runs can claim nothing, whatever they showed.
+    assert {one["verdict"] for one in document["verdicts"]} == {"no claim"}  # type: ignore[attr-defined]
+    with duckdb.connect(str(db), read_only=True) as log:
+        asked = "SELECT count(*), count(DISTINCT run_id) FROM verdicts"
+        assert log.sql(asked).fetchone() == (2, 1)
+        # A control is commanded where it was told, by the path of any policy.
+        drawn = log.sql("""
+            SELECT run_id, at_step, (settings -> '$.trial.scheduled_steps')::BIGINT[] AS steps
+            FROM commands JOIN runs USING (run_id)
+            WHERE type = 'merge' AND reason = 'scheduled_step'
+        """).fetchall()
+        assert drawn
+        assert all(any(0 <= at - step <= 20 for step in steps) for _, at, steps in drawn)
+        loads = log.sql("""
+            SELECT settings -> '$.trial.block', count(DISTINCT n), count(*) FROM (
+                SELECT run_id, count(*) AS n FROM requests GROUP BY run_id
+            ) JOIN runs USING (run_id) GROUP BY ALL
+        """).fetchall()
+        assert [(kinds, runs) for _, kinds, runs in loads] == [(1, 5), (1, 5)]
