@@ -189,7 +189,7 @@ class Protocol:
     @property
     def retry_step(self) -> int | None:
         """Where a merge that H_max forced in vain is due again; None when none is."""
-        usual = self.forced_step <= self._corridor.last(self.last_merge_step)
+        usual = self.forced_step == self._corridor.last(self.last_merge_step)
         return None if usual else self.forced_step
 
     def joined(
@@ -200,7 +200,7 @@ class Protocol:
             self.skipped(self.order, "joined: the learner goes on from other weights")
         self._drop("joined: the learner goes on from other weights")
         self.step, self.last_merge_step, self.epoch = step, last_merge_step, epoch
-        due = max(self._corridor.last(last_merge_step), retry_step or 0)
+        due = self._corridor.last(last_merge_step) if retry_step is None else retry_step
         self.forced_step = max(due, step + 1)
 
     def finished(self, order: MergeOrder) -> None:

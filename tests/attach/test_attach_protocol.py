@@ -136,6 +136,19 @@ def test_a_peers_call_is_answered_from_h_min_on_and_ends_a_promise() -> None:
     assert learner.last_reason == "called"
 
 
+def test_who_resumes_tries_a_refused_merge_again_where_it_would_have() -> None:
+    learner = Learner()
+    learner.steps_to(7)
+    order = learner.called(7)
+    assert order is not None
+    learner.skipped(order, "absent")
+    assert learner.retry_step == learner.forced_step == 12
+    resumed = Learner()
+    resumed.joined(7, 0, 0, learner.retry_step)
+    assert resumed.forced_step == 12
+    assert resumed.steps_to(12) == learner.steps_to(12) != []
+
+
 def test_h_min_is_kept_whatever_is_commanded() -> None:
     learner = Learner()
     learner.told("m1", 4)
