@@ -33,6 +33,7 @@ from typing import Protocol as SaysProtocol
 
 from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.corridor import Corridor
+from slackwater.errors import InputError
 from slackwater.events import SKIPPED_LATE, Accepted, MergeCommand, Skipped
 
 KEPT_IDS = 1024
@@ -204,18 +205,28 @@ class Protocol:
         self.forced_step = max(due, step + 1)
 
     def finished(self, order: MergeOrder) -> None:
-        """The merge is done: gaps count from its step now."""
-        self.order = None
+        """The merge is done: gaps count from its step now.
+
+        Raises `InputError` when it is not the one under way, as `skipped` does.
+        """
+        self._end(order)
         self.epoch += 1
         self.last_merge_step = order.step
         self.forced_step = self._corridor.last(order.step)
 
     def skipped(self, order: MergeOrder, reason: str) -> None:
         """The merge was not done; one that H_max forced is due again after H_min."""
-        self.order = None
+        self._end(order)
         if order.forced or order.step >= self.forced_step:
             self.forced_step = self._corridor.first(order.step)
         self._say("skipped", order.merge_id, order.step, reason)
+
+    def _end(self, order: MergeOrder) -> None:
+        # By its step: a group may have agreed on another name for a merge that H_max forces.
+        if self.order is None or self.order.step != order.step:
+            msg = f"{order.merge_id} is not under way; report its one end before the next on_step"
+            raise InputError(msg)
+        self.order = None
 
     def leave(self) -> None:
         """The learner goes for good: what it promised is taken back, so that no peer waits for it.

@@ -1,5 +1,6 @@
 """The merge protocol of one learner, as a pure state machine."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -147,6 +148,33 @@ def test_who_resumes_tries_a_refused_merge_again_where_it_would_have() -> None:
     resumed.joined(7, 0, 0, learner.retry_step)
     assert resumed.forced_step == 12
     assert resumed.steps_to(12) == learner.steps_to(12) != []
+
+
+def test_a_merge_ends_once() -> None:
+    learner = Learner()
+    learner.told("m1", 10)
+    learner.hears_accepts("m1", 10)
+    (order,) = learner.steps_to(10)
+    assert isinstance(order, MergeOrder)
+    learner.finished(order)
+    for end in (learner.finished, lambda it: learner.skipped(it, "absent")):
+        with pytest.raises(InputError, match="m1 is not under way"):
+            end(order)
+    assert (learner.epoch, learner.last_merge_step, learner.forced_step) == (1, 10, 30)
+    assert len(learner.said) == 1
+
+
+def test_another_merge_than_the_one_under_way_does_not_end_it() -> None:
+    learner = Learner()
+    (abandoned,) = learner.steps_to(20)
+    (again,) = learner.steps_to(25)
+    assert isinstance(abandoned, MergeOrder)
+    with pytest.raises(InputError, match="hmax-20"):
+        learner.finished(abandoned)
+    assert (learner.order, learner.epoch) == (again, 0)
+    assert isinstance(again, MergeOrder)
+    learner.finished(dataclasses.replace(again, merge_id="hmax-of-a-peer"))
+    assert (learner.order, learner.epoch) == (None, 1)
 
 
 def test_h_min_is_kept_whatever_is_commanded() -> None:
