@@ -125,7 +125,7 @@ class Pulse(threading.Thread):
 
     @property
     def called(self) -> int | None:
-        """The round that somebody has opened for whoever is there, None before the first."""
+        """The round that was open for whoever is there at the last look, None without one."""
         return self._called
 
     def _serve(self, shelf: Shelf) -> None:
@@ -165,6 +165,8 @@ class Pulse(threading.Thread):
         # Who has a slot may not have said a word in it yet, or never will.
         found = {slot: shelf.get(f"member/{slot}") for slot in wanted}
         called = shelf.get("call")
+        if called is not None and shelf.has(f"round/{called}/verdict"):
+            called = None  # It is over.
         now_s = time.monotonic()
         with self._lock:
             for slot, text in found.items():

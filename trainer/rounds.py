@@ -85,7 +85,10 @@ class Rounds:
     def called(self) -> bool:
         """True while a round for whoever is there is open that this learner has not been in."""
         called = self._pulse.called
-        return called is not None and self._pulse.link() is self._link and called >= self._next
+        if called is None:
+            return False
+        # In a store where this learner has begun nothing yet it has been in no round.
+        return self._pulse.link() is not self._link or called >= self._next
 
     def begin(
         self,

@@ -191,6 +191,8 @@ def test_telling_the_group_waits_for_nobody(meeting_port: int) -> None:
     group = new_group(meeting_port, f"go-{next(ROOMS)}", "learner-0", quorum=1)
     until(lambda: group.pulse._link is not None)
     link = group.pulse.link()
+    link.shelf.put("call", "0")
+    until(lambda: group.called(0.0))
     answers = threading.Event()
     # As when the store's host is frozen: the pulse is in the middle of a call that nobody answers.
     link.shelf._calls.put(answers.wait)
@@ -200,6 +202,8 @@ def test_telling_the_group_waits_for_nobody(meeting_port: int) -> None:
     for step in range(1, 1001):
         group.tell(step, 0, 0, "d")
         assert group.newer() is None
+        assert group.called(0.0)
+        # Its own H_max is near.
         assert not group.called(1.0)
     assert (group.pulse.own.step, group.pulse.own.beats) == (1000, stuck)
     assert group.pulse.link() is link

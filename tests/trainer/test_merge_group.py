@@ -504,3 +504,31 @@ def test_a_merge_that_broke_is_not_ended_later() -> None:
         learner.merge(0, moves(0, 0))
     assert not learner.merger.end()
     assert [type(one) for one in learner.reports()] == [Started, Skipped]
+
+
+def test_the_first_call_is_heard_by_who_has_never_merged(in_group: InGroup) -> None:
+    def calls(group: GlooGroup) -> int:
+        return len(group.agree(card(), lambda: None))
+
+    def comes(group: GlooGroup) -> int:
+        until(lambda: group.called(0.0))
+        found = len(group.agree(card(), lambda: None))
+        assert not group.called(0.0)
+        return found
+
+    assert in_group([calls, comes]) == [2, 2]
+
+
+def test_a_call_that_is_over_is_heard_no_more(in_group: InGroup) -> None:
+    heard = threading.Event()
+
+    def calls(group: GlooGroup) -> Any:
+        return group.agree(card(), lambda: "tired" if heard.is_set() else None)
+
+    def hears(group: GlooGroup) -> None:
+        until(lambda: group.called(0.0))
+        heard.set()
+        until(lambda: not group.called(0.0))
+
+    refused, _ = in_group([calls, hears])
+    assert str(refused) == "tired"
