@@ -130,7 +130,7 @@ def timing_of(
     ]
     if not known or len(known) < len(learners):
         return None
-    if _apart(known, settings.step_time_spread):
+    if _apart(known, now_us, settings):
         return _timing_of_leader(known, now_us, lead_s, settings)
     slowest = max(step_time for _, step_time in known)
     reachable = max(_reach(s, step_time, now_us, lead_s) for s, step_time in known)
@@ -146,15 +146,22 @@ def timing_of(
     )
 
 
-def _apart(known: Known, spread: float) -> bool:
+def _apart(known: Known, now_us: int, settings: ControllerSettings) -> bool:
     """True where one step cannot be for all.
 
-    Learners of other speeds would wait for the slowest at it, the longer the larger the gap; and
-    once they have merged at steps of their own, or one has joined late, their counts differ.
+    Learners of other speeds would wait for the slowest at it, the longer the larger the gap; those
+    that began later are as far behind as slower ones would be. And once they have merged at steps
+    of their own, or one has joined late, their counts differ.
     """
+    spread = settings.step_time_spread
     times = [step_time for _, step_time in known]
-    counts = {s.last_merge_step for s, _ in known}
-    return max(times) > (1 + spread) * min(times) or len(counts) > 1
+    lasts = {s.last_merge_step for s, _ in known}
+    if max(times) > (1 + spread) * min(times) or len(lasts) > 1:
+        return True
+    stand = [_step_at(s, step_time, now_us) for s, step_time in known]
+    gap_steps = max(max(stand) - min(lasts), settings.min_gap_steps)
+    # One step more, for reports come at whole steps alone.
+    return max(stand) - min(stand) > spread * gap_steps + 1
 
 
 def _timing_of_leader(

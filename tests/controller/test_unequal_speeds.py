@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 from unequal import Race
 from worlds import engine
 
+from controller.learners import LearnerState
 from controller.policies import POLICIES
+from controller.settings import ControllerSettings
+from controller.view import timing_of
 
 FAST_US = 50_000
 
@@ -45,6 +48,24 @@ def test_learners_of_unequal_speed_merge_at_their_own_steps_and_hardly_wait() ->
 def test_the_spread_that_is_allowed_is_a_setting() -> None:
     assert race(1.2, 60).commands[0].moment_us is None
     assert race(1.2, 60, step_time_spread=0.1).commands[0].moment_us is not None
+
+
+@pytest.mark.parametrize(("steps", "apart"), [((400, 3), True), ((400, 301), False)])
+def test_one_that_began_much_later_is_commanded_to_a_moment_too(
+    steps: tuple[int, int], apart: bool
+) -> None:
+    found = timing_of({str(step): standing(step) for step in steps}, 0, 1.0, ControllerSettings())
+    assert found is not None
+    assert (found.leader_us is not None) == apart
+    # One step for both would be waited for as long as the one is behind the other.
+    assert found.least_gap_steps == (3 + 35 if apart else 400 + 35)
+
+
+def standing(step: int) -> LearnerState:
+    """A learner of 30 ms a step that stands there at time 0, before its first merge."""
+    state = LearnerState(step, 0, 0, 0, 0)
+    state.step_time.update(0.03, 1.0)
+    return state
 
 
 @pytest.mark.slow
