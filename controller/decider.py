@@ -109,16 +109,18 @@ class Decider:
 
     def _choose_within(self, view: View, timing: Timing, assigned: Assignment | None) -> Choice:
         corridor, last = view.corridor, timing.last_merge_step
+        too_soon = timing.least_gap_steps < corridor.min_gap_steps
         if corridor.last(last) < timing.step:
-            # The learners' own merge at H_max came to nothing: the next chance is now.
-            return Choice(merge=True, reason="h_max_overdue")
+            # The learners' own merge at H_max came to nothing: the next chance is now, but that
+            # the leader would only stand and wait again for one that has not reached its H_min.
+            return Choice(merge=not too_soon, reason="h_min" if too_soon else "h_max_overdue")
         if corridor.last(last) < timing.first_reachable_step:
             return Choice(merge=False, reason="h_max_left_to_learners")
         if corridor.last(last) <= timing.first_reachable_step + timing.steps_per_tick:
             return Choice(merge=True, reason="h_max", at_step=corridor.last(last))
         if self.paused:
             return Choice(merge=False, reason="paused")
-        if timing.least_gap_steps < corridor.min_gap_steps:
+        if too_soon:
             return Choice(merge=False, reason="h_min")
         if self.merge_now:
             return Choice(merge=True, reason="merge_now")

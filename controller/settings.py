@@ -50,7 +50,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         sidecar_gone_s: a sidecar unheard for longer is no part of the group any more.
         learner_stale_s: a learner unheard for longer takes no part in new merges.
         step_time_spread: learners whose step times differ by more than this share of the shortest,
-            or that stand as far apart as if they did, are commanded to a moment, each to merge at its own step; others to one step.
+            or that stand as far apart as if they did, are commanded to a moment, each to merge at
+            its own step; others to one step.
         expect_learners: no merge is commanded before so many have reported.
         quorum: once they have, merges go on with those who are there, as long as there are so many;
             None: more than half of `expect_learners`.

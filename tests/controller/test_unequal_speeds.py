@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unequal import Race
-from worlds import engine
+from worlds import T0, engine
 
 from controller.learners import LearnerState
 from controller.policies import POLICIES
@@ -91,6 +91,19 @@ def test_h_max_is_that_of_the_faster_one() -> None:
     fast, slow = found.racers
     assert set(fast.gaps) == {400}
     assert all(199 <= gap <= 201 for gap in slow.gaps)
+
+
+def test_after_h_max_was_in_vain_nothing_is_commanded_before_the_h_min_of_the_slowest() -> None:
+    # Four times as slow would be H_max / H_min.
+    found = race(8.0, 250)
+    (_, came_us), *_ = found.merges
+    overdue = [c for c in found.commands if c.reason == "h_max_overdue"]
+    assert overdue
+    # At its first H_max the faster one stands for the slower in any case.
+    assert found.commands[0].reason == "h_max"
+    h_min_us = T0 + 100 * 8 * FAST_US
+    assert all((c.moment_us or 0) > h_min_us - 8 * FAST_US for c in overdue)
+    assert max(came_us.values()) - min(came_us.values()) <= 8 * FAST_US
 
 
 def test_a_moment_leaves_the_lead_and_waits_for_the_h_min_of_the_slower() -> None:
