@@ -19,6 +19,7 @@ from sidecar.trial.design import OVERHEAD_S, PlannedRun, TrialDesign, control_of
 from sidecar.trial.live import ServedRun
 from sidecar.trial.matched import Matched, matched
 from sidecar.trial.record import About, Played, TrialLog
+from sidecar.trial.sending import NAME
 from slackwater.errors import RunLogError, SlackwaterError
 from slackwater.policies import NO_POLICY
 from slackwater.testbed.ending import closed_log, set_status
@@ -37,6 +38,7 @@ from slackwater.testbed.workdir import WorkDir
 
 ATTEMPTS = 2
 WARM_UP_S = 5.0
+MIN_ANSWERED = 0.5
 RUN_LOG = "run.duckdb"
 
 
@@ -47,7 +49,7 @@ class Progress:
     Attributes:
         run: being played.
         number, runs: it is the how-manyth of how many.
-        left_s: about how long the rest takes, this run included; None before any was timed.
+        left_s: about how many seconds the rest takes, this run included.
         status: of the run's parts.
     """
 
@@ -196,7 +198,7 @@ class Trial:
                 self.say(f"run {plan.run_id} failed: {'; '.join(summary.problems)}")
                 self._logs = work.logs
             if summary.rows:
-                client = dict(outcome.summaries.get("load", {}))
+                client = dict(outcome.summaries.get(NAME, {}))
                 about = msgspec.structs.replace(about, client=client, problems=summary.problems)
                 self.log.keep(plan.db, plan.run_id, about)
         return summary.status == "complete"
@@ -261,18 +263,26 @@ def _summary(plan: Plan, outcome: Outcome, wall_s: float) -> Summary:
     """What came of a run, its last word in its log; without `rows` where that never came to be."""
     try:
         with closed_log(plan.db) as query:
-            summary = _taken(summarize(plan, outcome, query, wall_s))
+            summary = _taken(summarize(plan, outcome, query, wall_s), outcome)
         set_status(plan.db, summary)
     except RunLogError:
         # The stream job died before it had made its tables.
         if outcome.failure is None:
             raise
-        summary = _taken(summarize(plan, outcome, None, wall_s))
+        summary = summarize(plan, outcome, None, wall_s)
     return summary
 
 
-def _taken(summary: Summary) -> Summary:
-    """Merges that did not come about are an outcome of the arm: such a run is not played again."""
+def _taken(summary: Summary, outcome: Outcome) -> Summary:
+    """The summary, failed where the server was not there, whole where only merges were not made.
+
+    Merges that did not come about are an outcome of the arm: such a run is not played again.
+    """
+    report = outcome.summaries.get(NAME, {}).get("report")
+    if report is not None and report["ended"]["ok"] < MIN_ANSWERED * report["scheduled"]:
+        missing = report["scheduled"] - report["ended"]["ok"]
+        words = f"{missing} of {report['scheduled']} requests found no answer; is the server well?"
+        return msgspec.structs.replace(summary, status="failed", problems=[words])
     if not summary.problems or summary.failed_part is not None:
         return summary
     if all(problem.endswith(UNFINISHED) for problem in summary.problems):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RUNS_DIR = Path("runs")
 LINE_S = 10.0
+PHASES = {"starting the replay": "starting the load"}
 OPTIONS = {
     "blocks": "--runs",
     "run_s": "--run-s",
@@ -163,7 +164,8 @@ def _play(
     from sidecar.trial.play import Trial
 
     def trial(endpoint: Endpoint) -> Trial:
-        name = f"{log.path.stem}-{secrets.token_hex(2)}"
+        word = re.sub(r"[^A-Za-z0-9]+", "-", log.path.stem).strip("-")[:40] or "trial"
+        name = f"{word}-{secrets.token_hex(2)}"
         return Trial(name, design, log, endpoint, signals, say.progress, say.word)
 
     with contextlib.ExitStack() as stack:
@@ -225,7 +227,7 @@ def line(now: "Progress") -> str:
         seen = f", {requests:,} requests, {status.snapshot.merge_counts['finished']} merges"
     return (
         f"run {now.number} of {now.runs}, block {now.run.block}: {now.run.arm}, "
-        f"{status.phase}{played}{seen}; {left(now.left_s)} left"
+        f"{PHASES.get(status.phase, status.phase)}{played}{seen}; {left(now.left_s)} left"
     )
 
 

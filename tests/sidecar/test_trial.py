@@ -3,9 +3,11 @@
 import io
 import itertools
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import msgspec
 import numpy as np
 import pytest
@@ -17,17 +19,18 @@ from calibration.paired import Asked, RunOutcome, judge_pairs
 from sidecar.load import Endpoint
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
-from sidecar.trial.play import Trial
+from sidecar.trial.play import Trial, _taken
 from sidecar.trial.record import About, TrialLog
 from slackwater.cli import trial_job
 from slackwater.cli.trial import trial
 from slackwater.cli.trial_job import left
 from slackwater.cli.trial_judge import judged
 from slackwater.cli.trial_output import print_trial
-from slackwater.codec import encode
 from slackwater.errors import InputError, SlackwaterError
 from slackwater.events import Finished, MergeCommand, Request, Started, Step
 from slackwater.testbed.signals import StopSignals
+from slackwater.testbed.summary import UNFINISHED, Summary
+from slackwater.testbed.supervisor import Outcome
 from streams.runlog import Run, RunLog
 
 DESIGN = TrialDesign(blocks=5, run_s=60.0)
@@ -238,16 +241,10 @@ def test_without_a_pair_there_is_nothing_to_judge() -> None:
 T0 = 1_750_000_000_000_000
 
 
-def one_run(
-    folder: Path, block: int, arm: str, slow: int, **given: object
-) -> tuple[Path, str, About]:
-    """A closed run log of one run: 20 requests, of which `slow` take too long, and two merges."""
-    run_id = f"t-b{block}-{arm.replace(':', '-')}"
-    path = folder / f"{run_id}.duckdb"
-    about = About(design=DESIGN, block=block, place=0, arm=arm, **given)  # type: ignore[arg-type]
+def one_run(path: Path, run_id: str) -> None:
+    """A closed log of a run: 20 requests, of which 3 take too long and one fails; three merges."""
     settings = {
         "slo_s": 0.3,
-        "trial": msgspec.to_builtins(about),
         "stream": {"controller": {"min_gap_steps": 10, "max_gap_steps": 60}},
     }
     events = [
@@ -258,23 +255,31 @@ def one_run(
             id=f"r{i}",
             arrival_us=T0 + i * 500_000,
             status="ok" if i else "error",
-            e2e_s=(1.0 if i <= slow else 0.1) if i else None,
+            e2e_s=(1.0 if i <= 3 else 0.1) if i else None,
             prompt_tokens=64,
             output_tokens=16,
         )
         for i in range(20)
     ]
     with RunLog(path, run_id) as log:
-        run = Run(
-            run_id=run_id, created_us=T0 + block, policy="slack", settings=settings, seed=block
-        )
+        run = Run(run_id=run_id, created_us=T0, policy="slack", settings=settings, seed=1)
         log.start_run(run)
         log.append(events, topic="q", partition=0, offset=0)
         log.append(_steps(run_id), topic="l", partition=0, offset=0)
         log.append(_merges(run_id), topic="m", partition=0, offset=0)
         log.commit()
         log.finish_run(run_id, "complete", T0 + 10_000_000)
-    return path, run_id, about
+
+
+def another(path: Path, run_id: str) -> Path:
+    """The same under another name, and with 8 requests that take too long."""
+    other = path.with_name("other.duckdb")
+    shutil.copyfile(path, other)
+    with duckdb.connect(str(other)) as log:
+        for table in ("runs", "requests", "learner_steps", "merges", "commands", "offsets"):
+            log.execute(f"UPDATE {table} SET run_id = ?", [run_id])  # noqa: S608
+        log.execute("UPDATE requests SET e2e_s = 1 WHERE id IN ('r4', 'r5', 'r6', 'r7', 'r8')")
+    return other
 
 
 def _steps(run_id: str) -> list[Step]:
@@ -304,22 +309,24 @@ def test_runs_are_added_whole_and_what_was_measured_is_read_back(tmp_path: Path)
     log = TrialLog(tmp_path / "trial.duckdb")
     assert log.about() == []
     assert log.played() == []
-    for block, arm, slow in ((0, "slack", 3), (0, "random:slack", 8)):
-        steps = (20, 55) if controlled(arm) else None
-        path, run_id, about = one_run(tmp_path, block, arm, slow, scheduled_steps=steps)
-        client = {"report": {"ended": {"dropped": 2}}}
-        log.keep(path, run_id, msgspec.structs.replace(about, client=client))
+    one_run(tmp_path / "one.duckdb", "t-slack")
+    other = another(tmp_path / "one.duckdb", "t-random")
+    client = {"report": {"ended": {"dropped": 2}}}
+    slack = About(design=DESIGN, block=0, place=0, arm="slack", client=client)
+    control = msgspec.structs.replace(slack, arm="random:slack", scheduled_steps=(20, 55))
+    log.keep(tmp_path / "one.duckdb", "t-slack", slack)
+    log.keep(other, "t-random", control)
     found = {one.about.arm: one for one in log.played()}
     assert {arm: one.violations for arm, one in found.items()} == {
         # One found no answer and two were never sent.
         "slack": 3 + 3,
         "random:slack": 8 + 3,
     }
-    slack = found["slack"]
-    assert (slack.requests, slack.unanswered) == (22, 3)
+    own = found["slack"]
+    assert (own.requests, own.unanswered) == (22, 3)
     # The third merge began after the last arrival.
-    assert (slack.merges, slack.steps, slack.last_step) == (2, (30, 60), 94)
-    assert slack.window_s == pytest.approx(0.9)
+    assert (own.merges, own.steps, own.last_step) == (2, (30, 60), 94)
+    assert own.window_s == pytest.approx(0.9)
     assert found["random:slack"].about.scheduled_steps == (20, 55)
     _what_is_left(log)
     _it_is_judged(log)
@@ -355,6 +362,38 @@ def _it_is_judged(log: TrialLog) -> None:
     assert "6 are the least" in text
 
 
+# What ended.
+
+
+def ended(status: str, problems: list[str], *, ok: int = 90, part: str | None = None) -> Summary:
+    summary = Summary(
+        run_id="r",
+        run_log="r.duckdb",
+        status=status,
+        problems=problems,
+        failed_part=part,
+        options={},
+        wall_s=1.0,
+        played_s=1.0,
+    )
+    said = {"load": {"report": {"scheduled": 100, "ended": {"ok": ok}}}}
+    return _taken(summary, Outcome(status, None, said, 1.0))
+
+
+def test_merges_that_did_not_come_about_are_an_outcome_and_not_a_failure() -> None:
+    assert ended("failed", [f"2 {UNFINISHED}"]).status == "complete"
+    assert ended("failed", [f"2 {UNFINISHED}", "3 dead letters"]).status == "failed"
+    assert ended("failed", [f"2 {UNFINISHED}"], part="stream").status == "failed"
+    assert ended("complete", []).status == "complete"
+
+
+def test_a_server_that_is_away_is_no_outcome() -> None:
+    found = ended("complete", [], ok=49)
+    assert found.status == "failed"
+    assert found.problems == ["51 of 100 requests found no answer; is the server well?"]
+    assert ended("complete", [], ok=50).status == "complete"
+
+
 # The command.
 
 
@@ -380,7 +419,7 @@ def test_options_that_cannot_be_are_refused_before_anything_starts(
 
 def test_a_log_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
-    path.write_bytes(encode([]))
+    path.touch()
     with pytest.raises(InputError, match="--resume"):
         trial_job._new_path(path)
 
