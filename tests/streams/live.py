@@ -58,6 +58,8 @@ def stream_arguments(folder: Path, speed: float, partitions: int) -> list[str]:
         *("--set", f"controller.learner_stale_s={10.0 / speed}"),
         *("--set", "controller.fixed_steps=200", "--seed", "7"),
         *("--set", "controller.max_burden=1.001"),
+        # Nobody falls silent here but on a busy machine.
+        *("--set", "silence_s=20"),
         *("--partitions", str(partitions)),
     ]
 

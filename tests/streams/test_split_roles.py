@@ -28,7 +28,7 @@ SPEED = 2.0
 def test_counting_workers_scale_apart_and_a_killed_one_costs_no_decision(tmp_path: Path) -> None:
     recording, events = make_recording(tmp_path)
     arguments = stream_arguments(tmp_path, SPEED, partitions=4)
-    decide = [*arguments, "--roles", "decide,log", "--set", "silence_s=20"]
+    decide = [*arguments, "--roles", "decide,log"]
     count = ["--roles", "count", "--partitions", "4", "--offset-reset", "earliest"]
     with EmbeddedBroker() as broker:
         make_topics(broker.bootstrap, partitions=4)
