@@ -274,7 +274,7 @@ def _summary(plan: Plan, outcome: Outcome, wall_s: float) -> Summary:
 
 
 def _taken(summary: Summary, outcome: Outcome) -> Summary:
-    """The summary, failed where the server was not there, whole where only merges were not made.
+    """The summary: failed where server or learners were not there, whole where merges alone failed.
 
     Merges that did not come about are an outcome of the arm: such a run is not played again.
     """
@@ -283,6 +283,9 @@ def _taken(summary: Summary, outcome: Outcome) -> Summary:
         missing = report["scheduled"] - report["ended"]["ok"]
         words = f"{missing} of {report['scheduled']} requests found no answer; is the server well?"
         return msgspec.structs.replace(summary, status="failed", problems=[words])
+    if outcome.restarts:
+        died = [f"{name} died and was started again" for name in outcome.restarts]
+        return msgspec.structs.replace(summary, status="failed", problems=died)
     if not summary.problems or summary.failed_part is not None:
         return summary
     if all(problem.endswith(UNFINISHED) for problem in summary.problems):

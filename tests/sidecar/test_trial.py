@@ -365,7 +365,9 @@ def _it_is_judged(log: TrialLog) -> None:
 # What ended.
 
 
-def ended(status: str, problems: list[str], *, ok: int = 90, part: str | None = None) -> Summary:
+def ended(
+    status: str, problems: list[str], *, ok: int = 90, part: str | None = None, died: int = 0
+) -> Summary:
     summary = Summary(
         run_id="r",
         run_log="r.duckdb",
@@ -377,7 +379,7 @@ def ended(status: str, problems: list[str], *, ok: int = 90, part: str | None = 
         played_s=1.0,
     )
     said = {"load": {"report": {"scheduled": 100, "ended": {"ok": ok}}}}
-    return _taken(summary, Outcome(status, None, said, 1.0))
+    return _taken(summary, Outcome(status, None, said, 1.0, {"learner-0": died} if died else {}))
 
 
 def test_merges_that_did_not_come_about_are_an_outcome_and_not_a_failure() -> None:
@@ -387,7 +389,9 @@ def test_merges_that_did_not_come_about_are_an_outcome_and_not_a_failure() -> No
     assert ended("complete", []).status == "complete"
 
 
-def test_a_server_that_is_away_is_no_outcome() -> None:
+def test_a_server_or_a_learner_that_is_away_is_no_outcome() -> None:
+    assert ended("complete", [], died=1).problems == ["learner-0 died and was started again"]
+    assert ended("complete", [], died=1).status == "failed"
     found = ended("complete", [], ok=49)
     assert found.status == "failed"
     assert found.problems == ["51 of 100 requests found no answer; is the server well?"]
