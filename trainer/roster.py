@@ -1,6 +1,8 @@
 """Who is in the group, as one learner sees it: pure bookkeeping over what members say."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -122,7 +124,19 @@ class Roster:
         return next(m for m in alive if (m.epoch, m.digest) == best)
 
 
-def pick_shared(members: list[Member]) -> tuple[int, str] | None:
+class Holds(Protocol):
+    """Something said of the shared weights that a member has."""
+
+    @property
+    def epoch(self) -> int:
+        """Merges that they have been through."""
+
+    @property
+    def digest(self) -> str:
+        """Of them."""
+
+
+def pick_shared(members: Sequence[Holds]) -> tuple[int, str] | None:
     """Epoch and digest of the weights that these members should agree on; None of nobody."""
     if not members:
         return None

@@ -12,13 +12,14 @@ The same once more before the outer step: all have the sum, or none takes the st
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from trainer.cards import Card, MergeRefusedError
 from trainer.pulse import Link, Pulse
+from trainer.roster import pick_shared
 
 LOOK_AGAIN_S = 0.002
 # The rest of a merge's time is for the exchange.
@@ -112,9 +113,10 @@ class Rounds:
         if not participants:
             link.shelf.put("call", str(number))
         table = _Table(link, f"{here}/card", f"{here}/verdict")
+        table.laid[link.slot] = laid
         gather_until_s = start_s + SHARE_TO_GATHER * self._timeout_s
         while (verdict := table.verdict()) is None:
-            verdict = self._judge(table, card, cancelled, participants, gather_until_s)
+            verdict = self._judge(table, cancelled, participants, gather_until_s)
             if verdict is not None:
                 if verdict.reason is None:
                     verdict = _numbered(verdict, table, link, held)
@@ -133,9 +135,10 @@ class Rounds:
         laid = _Laid(name=self._pulse.own.name, card=card)
         link.shelf.put(f"{here}/{card.phase}/{link.slot}", msgspec.json.encode(laid).decode())
         table = _Table(link, f"{here}/{card.phase}", f"{here}/{card.phase}/verdict")
+        table.laid[link.slot] = laid
         while (verdict := table.verdict()) is None:
             reason = cancelled() or self._why_not(current, table, until_s)
-            reason = reason or _mismatch(card, table)
+            reason = reason or _mismatch(table.laid.values())
             if reason is not None or not table.missing(current.slots):
                 verdict = table.propose(_Verdict(reason=reason, slots=list(current.slots)))
                 break
@@ -162,7 +165,6 @@ class Rounds:
     def _judge(
         self,
         table: "_Table",
-        card: Card,
         cancelled: Cancelled,
         participants: Sequence[str],
         until_s: float,
@@ -179,7 +181,14 @@ class Rounds:
             if len(expected) < self._quorum:
                 reason = reason or f"quorum: {len(expected)} there, {self._quorum} are needed"
         missing = table.missing(expected)
-        reason = reason or _mismatch(card, table)
+        behind = set() if participants else table.behind()
+        if len(expected.keys() - behind) >= self._quorum:
+            # Who has yet to take the group's weights does not keep the others from merging.
+            expected = {slot: name for slot, name in expected.items() if slot not in behind}
+        else:
+            behind = set()
+        fit = [laid for slot, laid in table.laid.items() if slot not in behind]
+        reason = reason or _mismatch(fit)
         if reason is not None:
             return _Verdict(reason=reason)
         complete = not missing and len(expected) >= len(participants)
@@ -246,6 +255,12 @@ class _Table:
                     self.laid[slot] = msgspec.json.decode(text, type=_Laid)
         return [slot for slot in slots if slot not in self.laid]
 
+    def behind(self) -> set[int]:
+        """Those whose cards are of other shared weights than the group should agree on."""
+        best = pick_shared([laid.card for laid in self.laid.values()])
+        cards = ((slot, laid.card) for slot, laid in self.laid.items())
+        return {slot for slot, card in cards if (card.epoch, card.digest) != best}
+
     def verdict(self) -> _Verdict | None:
         """What holds, None while nothing does."""
         text = self._shelf.get(self._verdict)
@@ -257,11 +272,11 @@ class _Table:
         return msgspec.json.decode(text, type=_Verdict)
 
 
-def _mismatch(card: Card, table: _Table) -> str | None:
+def _mismatch(found: Iterable[_Laid]) -> str | None:
     # In the order of names, so that it reads the same whoever finds it.
-    cards = [laid.card for laid in sorted(table.laid.values(), key=lambda laid: laid.name)]
-    found = ((cards[0] if cards else card).mismatch(other) for other in (*cards, card))
-    return next((reason for reason in found if reason), None)
+    cards = [laid.card for laid in sorted(found, key=lambda laid: laid.name)]
+    reasons = (cards[0].mismatch(other) for other in cards)
+    return next((reason for reason in reasons if reason), None)
 
 
 def _numbered(

@@ -174,7 +174,13 @@ class Learner:
 
     def merge(self, number: int, delta: torch.Tensor) -> bool:
         self.local += delta
-        return self.merger.run(MergeOrder(f"m{number}", number * 10, 10, number, "score", BOTH))
+        return self.merger.run(self.ordered(f"m{number}", number * 10, number))
+
+    def ordered(self, merge_id: str, step: int, epoch: int = 0) -> MergeOrder:
+        """An order as `on_step` gives it: the attachment waits for its end."""
+        order = MergeOrder(merge_id, step, 10, epoch, "score", BOTH)
+        self.attachment._protocol.order = order
+        return order
 
     def reports(self) -> list[Any]:
         return [event for _, event in self.attachment._outbox.take(100)]
@@ -317,7 +323,7 @@ def test_an_exchange_behind_the_steps_is_of_the_weights_when_it_began(in_group: 
         learner = Learner(group)
         learner.local += moves(group.rank, 0)
         learner.merger.trained(10)
-        order = MergeOrder("m0", 10, 10, 0, "score", BOTH)
+        order = learner.ordered("m0", 10)
         assert learner.merger.begin(order, behind=True)
         assert learner.merger.under_way == order
         learner.local += 100.0
@@ -344,7 +350,7 @@ def test_a_peer_lost_behind_the_steps_leaves_everything_as_it_was(in_group: InGr
 
     def stays(group: GlooGroup) -> Learner:
         learner = Learner(group)
-        order = MergeOrder("m0", 10, 10, 0, "score", BOTH)
+        order = learner.ordered("m0", 10)
         assert learner.merger.begin(order, behind=True)
         learner.local += 1.0
         assert not learner.merger.end()
@@ -473,7 +479,7 @@ def test_an_exchange_that_breaks_in_one_learner_is_no_merge_for_any(
     def role(group: GlooGroup) -> tuple[Learner, Any]:
         learner = Learner(group)
         learner.local += moves(group.rank, 0)
-        order = MergeOrder("m0", 10, 10, 0, "score", BOTH)
+        order = learner.ordered("m0", 10)
 
         def merges() -> bool:
             return learner.merger.begin(order, behind=behind) and learner.merger.end()
@@ -532,3 +538,14 @@ def test_a_call_that_is_over_is_heard_no_more(in_group: InGroup) -> None:
 
     refused, _ = in_group([calls, hears])
     assert str(refused) == "tired"
+
+
+@pytest.mark.parametrize("old", [card("hmax-7", 7), card("hmax-7", 7, epoch=1)])
+def test_one_with_other_shared_weights_does_not_keep_a_quorum_from_merging(
+    in_group: InGroup, old: Card
+) -> None:
+    new = msgspec.structs.replace(card(epoch=1), digest="d1", forced=True)
+    theirs = msgspec.structs.replace(old, digest="d0", forced=True)
+    first, second, late = in_group([agrees(new), agrees(new), agrees(theirs)], quorum=2)
+    assert (first, second) == ([new] * 2, [new] * 2)
+    assert str(late) == "late: the others merge without this learner"
