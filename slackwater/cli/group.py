@@ -49,7 +49,7 @@ def status(
     """
     import msgspec
 
-    from slackwater.cli.group_status import read_status, status_lines
+    from slackwater.cli.group_status import read_status, status_lines, unread_line
     from slackwater.clock import RunClock
     from slackwater.settings import RunSettings
     from slackwater.transport import wait_for_broker
@@ -57,11 +57,16 @@ def status(
     run = RunSettings.from_env(bootstrap=kafka)
     wait_for_broker(run.bootstrap)
     found = read_status(run, since_s)
+    unread = unread_line(found)
+    if unread is not None:
+        typer.echo(unread, err=True)
     if json:
         typer.echo(msgspec.json.encode(found).decode())
         return
     where = f"run {run.run_id}, group {run.group}"
     if not found.members:
+        if unread is not None:
+            return
         typer.echo(f"{where}: no learner has said a word for {since_s:g} s")
         return
     typer.echo(where)

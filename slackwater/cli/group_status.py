@@ -40,10 +40,15 @@ class MemberStatus:
 
 @dataclass(slots=True)
 class GroupStatus:
-    """What a group's topics say; feed it events in the order of each topic."""
+    """What a group's topics say; feed it events in the order of each topic.
+
+    Attributes:
+        unread_messages: how many of the topics were not read in time: the newest ones.
+    """
 
     members: dict[str, MemberStatus] = field(default_factory=dict)
     paused: bool = False
+    unread_messages: int = 0
 
     def hear(self, event: Any) -> None:
         """Take one event of the group."""
@@ -68,6 +73,8 @@ class GroupStatus:
 def read_status(run: RunSettings, since_s: float) -> GroupStatus:
     """What the group's topics say of the last `since_s` seconds of wall time.
 
+    It reads for `READ_LIMIT_S` at most, and says how much it did not come to.
+
     Raises `BrokerError` when the broker or a topic is not there.
     """
     status = GroupStatus()
@@ -80,14 +87,15 @@ def read_status(run: RunSettings, since_s: float) -> GroupStatus:
         for partition, start in found.items():
             consumer.seek(partition, ends[partition] if start is None else start.offset)
         give_up = time.monotonic() + READ_LIMIT_S
-        while any(consumer.position(p) < end for p, end in ends.items()):
+        while left := sum(max(0, end - consumer.position(p)) for p, end in ends.items()):
+            if time.monotonic() >= give_up:
+                status.unread_messages = left
+                break
             for partition, records in consumer.poll(timeout_ms=200).items():
                 for record in records:
                     for event in codecs[partition.topic].decode(record.value).events:
                         if event.run_id == run.run_id and event.group in {None, run.group}:
                             status.hear(event)
-            if time.monotonic() > give_up:
-                break
     finally:
         consumer.close()
     return status
@@ -106,6 +114,16 @@ def status_lines(status: GroupStatus, now_us: int) -> list[str]:
         if member.skipped:
             lines.append(f"{name} skipped its last merge: {member.skipped}")
     return [*lines, "merges are paused but for H_max"] if status.paused else lines
+
+
+def unread_line(status: GroupStatus) -> str | None:
+    """What to tell of messages not read; None when all were."""
+    if not status.unread_messages:
+        return None
+    return (
+        f"not the newest state: {status.unread_messages} messages were not read within "
+        f"{READ_LIMIT_S:g} s; look less far back, --since-s"
+    )
 
 
 def _row(member: MemberStatus, now_us: int) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.cli.group_status import read_status, status_lines
+from slackwater.cli import group_status
+from slackwater.cli.group_status import read_status, status_lines, unread_line
 from slackwater.codec import Codec
 from slackwater.events import Finished, Pause, Skipped, Step
 from slackwater.settings import RunSettings
@@ -40,7 +41,9 @@ def test_what_a_person_asks_reaches_the_commands_topic(
 
 
 @pytest.mark.kafka
-def test_status_tells_the_members_of_this_group_alone(bootstrap: str) -> None:
+def test_status_tells_the_members_of_this_group_alone(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_topics(bootstrap, "group-status", 1)
     about = {"run_id": "r", "at_us": time.time_ns() // 1000}
     producer = BatchProducer(bootstrap, "group-status")
@@ -90,6 +93,11 @@ def test_status_tells_the_members_of_this_group_alone(bootstrap: str) -> None:
         "b skipped its last merge: absent: a",
         "merges are paused but for H_max",
     ]
+    assert unread_line(found) is None
+    monkeypatch.setattr(group_status, "READ_LIMIT_S", 0.0)
+    partial = read_status(run, 300.0)
+    assert partial.unread_messages > 0
+    assert f"{partial.unread_messages} messages were not read" in (unread_line(partial) or "")
 
 
 def test_no_broker_named_is_said_in_one_line() -> None:
