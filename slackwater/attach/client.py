@@ -128,7 +128,9 @@ class Attachment:
         self._outbox = Outbox(clock, queue_events, self._step_event)
         self._wall_us = clock.wall_us
         self._protocol = Protocol(learner, participants, corridor, self._say, quorum)
-        self._link = Link(settings, self._outbox, self._hear, self._beat, heartbeat_s, self._log)
+        self._link = Link(
+            settings, self._outbox, self._hear, self._beat, heartbeat_s, self._lock, self._log
+        )
         self._participants = frozenset(participants)
         self._pressure = pressure
         self._pace = Pace()
@@ -353,12 +355,16 @@ class Attachment:
             return AttachSummary(
                 connected=self._link.connected,
                 acked=self._link.acked,
-                dropped=self._outbox.dropped + (len(self._outbox) if self._closed else 0),
+                dropped=self._outbox.dropped + (self._left() if self._closed else 0),
                 errors=self.errors,
                 accepted=self._accepted,
                 skipped=dict(self._skipped),
                 ignored=dict(self._ignored),
             )
+
+    def _left(self) -> int:
+        """Events that the broker has not acknowledged."""
+        return len(self._outbox) + self._link.under_way
 
     def _at_place(self, step: int, wall_us: int) -> MergeOrder | None:
         """What the protocol says at a step at which there may be something to do."""

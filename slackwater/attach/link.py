@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class Link(Sessions):
         hear: called with (topic, event) for each event read, in this thread.
         beat: called when nothing was sent for `heartbeat_s`; it may put a heartbeat.
         heartbeat_s: seconds of wall time.
+        lock: held by all who put into the outbox.
         log: where the broker's comings and goings are said.
 
     Attributes:
@@ -51,6 +53,7 @@ class Link(Sessions):
         hear: Hear,
         beat: Callable[[], None],
         heartbeat_s: float,
+        lock: threading.Lock,
         log: logging.Logger,
     ) -> None:
         super().__init__("slackwater-link", settings.bootstrap, log, "training goes on")
@@ -59,6 +62,7 @@ class Link(Sessions):
         self._hear = hear
         self._beat = beat
         self._heartbeat_s = heartbeat_s
+        self._lock = lock
         self._away_since: float | None = None
         self._codecs = {t.name(settings.prefix): Codec(t) for t in (COMMANDS, MERGES)}
         self._flight = _Flight()
@@ -69,6 +73,14 @@ class Link(Sessions):
     def acked(self) -> int:
         """How many events the broker has acknowledged."""
         return self._acked_before + self._flight.acked
+
+    @property
+    def under_way(self) -> int:
+        """How many events were sent, are not acknowledged, and are not back in the outbox either.
+
+        Read it with the lock held.
+        """
+        return 0 if self._flight.landed else len(self._flight)
 
     def session(self) -> None:
         """Send and read until `stop`, or until the broker does not answer."""
@@ -109,7 +121,9 @@ class Link(Sessions):
     def _land(self, producer: BatchProducer, flight: "_Flight") -> None:
         """Close the producer; what was not acknowledged waits for the next session."""
         producer.close(FLUSH_TIMEOUT_S)
-        self._outbox.put_back(flight.rest())
+        with self._lock:
+            self._outbox.put_back(flight.rest())
+            flight.landed = True
 
     def _serve(self, producer: BatchProducer, flight: "_Flight", consumer: KafkaConsumer) -> None:
         last_sent = time.monotonic()
@@ -150,7 +164,10 @@ class Link(Sessions):
 
 
 class _Flight:
-    """What was handed to a producer and is not acknowledged yet, in the order of each topic."""
+    """What was handed to a producer and is not acknowledged yet, in the order of each topic.
+
+    `landed` is true once that is back in the outbox.
+    """
 
     def __init__(self) -> None:
         self._unacked: dict[Topic, deque[LearnersEvent | MergesEvent]] = {
@@ -159,6 +176,7 @@ class _Flight:
         }
         self._moved = time.monotonic()
         self.acked = 0
+        self.landed = False
 
     def add(self, topic: Topic, event: LearnersEvent | MergesEvent) -> None:
         """Note an event that is handed to the producer."""

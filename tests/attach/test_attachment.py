@@ -3,13 +3,13 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from slackwater.attach import Attachment, Corridor, MergeOrder
-from slackwater.attach.outbox import Outbox
+from slackwater.attach.outbox import Outbox, Outgoing
 from slackwater.broker import EmbeddedBroker, free_port
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
@@ -221,6 +221,36 @@ def test_a_full_queue_drops_the_oldest_steps_and_no_merge_report() -> None:
     outbox.put_back(taken)
     assert outbox.dropped == 3
     assert [event.step for _, event in outbox.take(9)] == [9, 3, 4, 4]  # type: ignore[union-attr]
+
+
+def test_what_was_sent_and_never_acknowledged_counts_as_dropped() -> None:
+    learner = attach(NOWHERE)
+    step = Step(run_id="r", at_us=CLOCK.now_us(), learner="l", step=1, steps_since_merge=0)
+    flight = learner._link._flight
+    flight.add(LEARNERS, step)
+    learner.close()
+    # The last heartbeat and the step.
+    assert learner.summary().dropped == 2
+    flight.landed = True
+    assert learner.summary().dropped == 1
+
+
+@pytest.mark.kafka
+def test_what_comes_back_is_put_under_the_lock_of_those_who_put(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[bool] = []
+    put_back = Outbox.put_back
+
+    def watched(outbox: Outbox, events: Iterable[Outgoing]) -> None:
+        held.append(learner._lock.locked())
+        put_back(outbox, events)
+
+    monkeypatch.setattr(Outbox, "put_back", watched)
+    with attach(settings) as learner:
+        until(lambda: learner.summary().connected)
+    assert held == [True]
+    assert learner.summary().dropped == 0
 
 
 def test_stamps_do_not_go_back_when_the_wall_clock_does() -> None:
