@@ -168,6 +168,7 @@ class GlooGroup:
             return fetch(ahead.host, ahead.port, self._timeout_s)
         except HandoverError as error:
             log.warning("%s: %s", self.pulse.own.name, error)
+            self.pulse.in_vain(ahead)
             self._next_fetch_s = time.monotonic() + FETCH_AGAIN_S
             return None
 

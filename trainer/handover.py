@@ -7,6 +7,7 @@ One header line of JSON, then the raw bytes of each tensor.
 
 import contextlib
 import hashlib
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -17,6 +18,9 @@ import torch
 
 MAX_HEADER_BYTES = 1 << 20
 SEND_TIMEOUT_S = 60.0
+RETRY_S = 0.3
+
+log = logging.getLogger("trainer.group")
 
 
 class HandoverError(Exception):
@@ -67,24 +71,32 @@ class Handover(threading.Thread):
         super().__init__(name="handover", daemon=True)
         self._listener = socket.create_server((host, 0))
         self._read = read
+        self._closing = threading.Event()
         self.port: int = self._listener.getsockname()[1]
 
     def run(self) -> None:
         """One after another: two newcomers at once are rare, and this host also serves traffic."""
-        while True:
+        while not self._closing.is_set():
             try:
                 peer, _ = self._listener.accept()
-            except OSError:  # It was closed: the learner ends.
-                return
+            except OSError as error:
+                # Closed, as the learner ends; or short of something, such as files to open.
+                if not self._closing.wait(RETRY_S):
+                    log.warning("cannot hear who asks for the shared state: %s", error)
+                continue
             with peer:
                 peer.settimeout(SEND_TIMEOUT_S)
                 try:
                     self._give(peer)
                 except OSError:
                     continue  # The newcomer went away; it asks again if it comes back.
+                except Exception:
+                    # It asks another member; this one is to be there for the next.
+                    log.exception("the shared state could not be given")
 
     def close(self) -> None:
         """Give no more."""
+        self._closing.set()
         # A thread in `accept` is woken by a shutdown, not by a close.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

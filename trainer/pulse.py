@@ -49,6 +49,7 @@ class Pulse(threading.Thread):
         self._called: int | None = None
         self._ahead: Member | None = None
         self._why_away = "not connected yet"
+        self._met = False
         self.failure: SlackwaterError | None = None
 
     def run(self) -> None:
@@ -58,10 +59,13 @@ class Pulse(threading.Thread):
                 self._serve(self._meeting.open())
             except ShelfError as error:
                 self._say_away(str(error))
-            except SlackwaterError as error:
-                # Such as an address that this process is to listen at and cannot.
-                self.failure = error
-                return
+            except Exception as error:
+                # Such as an address that this process is to listen at and cannot: its user must
+                # know at the start. Later another may be back there, and training goes on anyway.
+                if isinstance(error, SlackwaterError) and not self._met:
+                    self.failure = error
+                    return
+                self._say_away(f"{type(error).__name__}: {error}")
             self._stopping.wait(RETRY_S)
 
     def stop(self) -> None:
@@ -123,19 +127,29 @@ class Pulse(threading.Thread):
             self._ahead = self._roster.ahead(time.monotonic())
             return self._ahead
 
+    def in_vain(self, member: Member) -> None:
+        """A member that `ahead` named gave nothing: another is asked next, where there is one."""
+        with self._lock:
+            self._roster.in_vain(member)
+
     @property
     def called(self) -> int | None:
         """The round that was open for whoever is there at the last look, None without one."""
         return self._called
 
     def _serve(self, shelf: Shelf) -> None:
-        link = Link(shelf, shelf.add("slots", 1))
+        try:
+            self._keep(Link(shelf, shelf.add("slots", 1)))
+        finally:
+            shelf.close()
+
+    def _keep(self, link: Link) -> None:
         with self._lock:
             self._roster.forget()
             self._called = None
         self._beat(link)
         self._look(link)
-        self._link = link
+        self._link, self._met = link, True
         log.info("%s is member %d of the group", self._roster.own.name, link.slot)
         try:
             while not self._stopping.wait(BEAT_S):

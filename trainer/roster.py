@@ -52,6 +52,8 @@ class Roster:
         # slot -> (its last word, our monotonic time when that was new)
         self._known: dict[int, tuple[Member, float]] = {}
         self._newest: dict[str, int] = {}
+        # By nonce, how often it gave nothing.
+        self._in_vain: Counter[str] = Counter()
 
     def forget(self) -> None:
         """Start anew, as in a store that knows nobody."""
@@ -121,7 +123,12 @@ class Roster:
         best = pick_shared([*alive, self.own])
         if best is None or best == (self.own.epoch, self.own.digest):
             return None
-        return next(m for m in alive if (m.epoch, m.digest) == best)
+        found = [m for m in alive if (m.epoch, m.digest) == best]
+        return min(found, key=lambda m: self._in_vain[m.nonce])
+
+    def in_vain(self, member: Member) -> None:
+        """This one was asked for its weights and gave nothing: ask another next."""
+        self._in_vain[member.nonce] += 1
 
 
 class Holds(Protocol):

@@ -30,7 +30,8 @@ class Shelf:
     def __init__(self, store: Store, timeout_s: float) -> None:
         self._store = store
         self._timeout_s = timeout_s
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._closed = False
         threading.Thread(target=self._serve, name="store", daemon=True).start()
 
     def put(self, key: str, value: str) -> None:
@@ -51,15 +52,14 @@ class Shelf:
         """Add to a number, 0 before the first time; returns the new one, which nobody else got."""
         return self._ask(lambda: int(self._store.add(key, amount)))
 
-    def many(self, keys: list[str]) -> list[str]:
-        """The values of keys that are all there."""
-        if not keys:
-            return []
-        return self._ask(lambda: [value.decode() for value in self._store.multi_get(keys)])
-
     def first(self, key: str, proposal: str) -> str:
         """Lay down `proposal` unless another was first; returns the one that holds."""
         return self._ask(lambda: str(self._store.compare_set(key, "", proposal).decode()))
+
+    def close(self) -> None:
+        """Ask no more: the thread ends, once a call that it may be in has returned."""
+        self._closed = True
+        self._calls.put(None)
 
     def _ask(self, call: Callable[[], T]) -> T:
         answers: queue.SimpleQueue[T | Exception] = queue.SimpleQueue()
@@ -70,6 +70,9 @@ class Shelf:
             except RuntimeError as error:
                 answers.put(error)
 
+        if self._closed:
+            msg = "this connection was closed"
+            raise ShelfError(msg)
         self._calls.put(answer)
         try:
             found = answers.get(timeout=self._timeout_s)
@@ -81,8 +84,8 @@ class Shelf:
         return found
 
     def _serve(self) -> None:
-        while True:
-            self._calls.get()()
+        while (call := self._calls.get()) is not None:
+            call()
 
 
 def _first_line(error: Exception) -> str:
