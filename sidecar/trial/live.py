@@ -18,6 +18,7 @@ from slackwater.testbed.watcher import Watcher
 from slackwater.testbed.workdir import WorkDir
 
 LOOK_S = 1.0
+FRESH_S = 30.0
 
 
 class ServedRun(LiveRun):
@@ -49,7 +50,7 @@ class ServedRun(LiveRun):
         super().__init__(plan, info, work, show)
         # The stream job shares its machine with the server: it is asked little, and seldom.
         self._watcher = Watcher(
-            self._ask, plan.speed, self._hold_merges, take=brief, every_s=LOOK_S
+            self._ask, plan.speed, self._hold_merges, take=brief, every_s=LOOK_S, fresh_s=FRESH_S
         )
         self._sending = (endpoint, schedule, limits)
         self._folder: Path = work.logs

@@ -32,6 +32,7 @@ class Watcher:
         monotonic: seconds.
         take: reads a snapshot; `snapshot.brief` costs the writer far less than all of it.
         every_s: wall seconds between two of them.
+        fresh_s: an older one says nothing any more.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class Watcher:
         monotonic: Callable[[], float] = time.monotonic,
         take: Callable[[Query, float], Snapshot] = whole,
         every_s: float = EVERY_S,
+        fresh_s: float = FRESH_S,
     ) -> None:
+        self._fresh_s = fresh_s
         self._take = take
         self._every_s = every_s
         self._query = query
@@ -85,7 +88,7 @@ class Watcher:
 
     def _fresh(self) -> Look | None:
         look = self.look
-        return look if look and self._monotonic() - look.at_s < FRESH_S else None
+        return look if look and self._monotonic() - look.at_s < self._fresh_s else None
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
