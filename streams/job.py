@@ -126,8 +126,9 @@ class Job:
         if self.log is not None:
             self._append(self.log, message, decoded, counted)
         if self.stage is not None and self.deciding and message.topic in DECIDE_TOPICS:
-            outgoing += self._decide(self.stage, decoded.events)
-            watch_reports(self.metrics, decoded.events)
+            ours = [event for event in decoded.events if self._ours(event)]
+            outgoing += self._decide(self.stage, ours)
+            watch_reports(self.metrics, ours)
         return outgoing
 
     def _seen(self, message: Message) -> bool:
@@ -164,8 +165,7 @@ class Job:
 
     def _decide(self, stage: DecisionStage, events: list[Any]) -> list[Outgoing]:
         for event in events:
-            if self._ours(event):
-                stage.observe(event)
+            stage.observe(event)
         return self._outcomes(stage)
 
     def _outcomes(self, stage: DecisionStage) -> list[Outgoing]:
@@ -189,23 +189,27 @@ class Job:
         watch_delay(self.metrics, group, self.clock.now_us(), stage.watermark_us)
         return outgoing
 
-    @staticmethod
-    def _append(log: Log, message: Message, decoded: Decoded, counted: Counted | None) -> None:
-        """Log each event once: those that came twice in an open bin are left out."""
+    def _append(
+        self, log: Log, message: Message, decoded: Decoded, counted: Counted | None
+    ) -> None:
+        """Log each event once, without those that came twice in an open bin or name another group.
+
+        The message's offset counts even where nothing of it is logged.
+        """
         if counted is None:
-            log.append(message, decoded.events, decoded.extras, None)
+            late, left_out = None, self._ours.elsewhere(decoded.events)
+        else:
+            late, left_out = frozenset(counted.late), set(counted.repeated)
+        if not left_out:
+            log.append(message, decoded.events, decoded.extras, late)
             return
-        if not counted.repeated:
-            log.append(message, decoded.events, decoded.extras, frozenset(counted.late))
-            return
-        repeated = set(counted.repeated)
-        kept = [i for i in range(len(decoded.events)) if i not in repeated]
+        kept = [i for i in range(len(decoded.events)) if i not in left_out]
         place = {old: new for new, old in enumerate(kept)}
         log.append(
             message,
             [decoded.events[i] for i in kept],
             {place[i]: extra for i, extra in decoded.extras.items() if i in place},
-            frozenset(place[i] for i in counted.late),
+            None if late is None else frozenset(place[i] for i in late),
         )
 
     def _dead_letters(self, message: Message, decoded: Decoded) -> list[Outgoing]:

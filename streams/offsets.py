@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
@@ -67,6 +68,16 @@ def _check_reach(consumer: KafkaConsumer, offsets: Offsets) -> None:
                 "run by SLACKWATER_RUN_ID"
             )
             raise RunLogError(msg)
+
+
+def consumer_group(run: RunSettings, roles: Iterable[str]) -> str:
+    """The Kafka consumer group of the processes with these roles, for this run and merge group.
+
+    Names are quoted, so that no two runs or merge groups ever share one, and with it partitions:
+    group `a` of run `b/c` is not group `a/b` of run `c`.
+    """
+    names = (run.prefix, run.group, run.run_id, "-".join(roles))
+    return "/".join(quote(name, safe="") for name in names)
 
 
 def place_group(run: RunSettings, group_id: str, offsets: Offsets) -> None:

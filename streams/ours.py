@@ -12,8 +12,7 @@ log = logging.getLogger(__name__)
 class Ours:
     """Tells this run's events from others', and says once whose others were seen.
 
-    An event without a group (a request, a step of an old client) belongs to the one merge group
-    of its run.
+    An event without a group (a request, a step of an old client) is every group's of its run.
     """
 
     def __init__(self, run: RunSettings) -> None:
@@ -28,6 +27,14 @@ class Ours:
         self._tell(event.run_id, group)
         return False
 
+    def elsewhere(self, events: Sequence[Any]) -> set[int]:
+        """Indices of events that name another group: that group's own job logs them."""
+        return {
+            index
+            for index, event in enumerate(events)
+            if getattr(event, "group", None) not in {None, self._group}
+        }
+
     def among(self, events: Sequence[Any]) -> list[int]:
         """Indices of this run's events."""
         return [index for index, event in enumerate(events) if self(event)]
@@ -37,5 +44,8 @@ class Ours:
             return
         self._told.add((run_id, group))
         of = f"run {run_id!r}" + (f", group {group!r}" if group else "")
-        text = "events of %s are on these topics; this job serves run %r, group %r: logged only"
-        log.warning(text, of, self._run_id, self._group)
+        text = "events of %s are on these topics; this job serves run %r, group %r: %s"
+        if group in {None, self._group}:
+            log.warning(text, of, self._run_id, self._group, "logged only")
+        else:
+            log.info(text, of, self._run_id, self._group, "left to that group's own job")

@@ -20,9 +20,9 @@ from streams.acks import Shipper
 from streams.app import Wiring, build_app, read_topics
 from streams.job import Job
 from streams.metrics import Metrics
-from streams.offsets import place_group, starting_offsets
+from streams.offsets import consumer_group, place_group, starting_offsets
 from streams.progress import Progress
-from streams.restore import restore_counters, restore_stage
+from streams.restore import check_group, restore_counters, restore_stage
 from streams.runlog.log import RunLog
 from streams.runlog.rows import Run
 from streams.settings import StreamSettings
@@ -100,6 +100,11 @@ class StreamProcess:
             msg = "role log needs a run log; give --db PATH, or leave log out of --roles"
             raise InputError(msg)
         log = RunLog(self.settings.db, self.settings.run.run_id)
+        try:
+            check_group(log, self.settings.run.group)
+        except SlackwaterError:
+            log.close()
+            raise
         failed: str | None = "it was stopped by an error"
         try:
             log.start_run(self._run_row())
@@ -121,9 +126,10 @@ class StreamProcess:
         stage = build_stage(self.settings) if "decide" in self.settings.roles else None
         counters = {}
         if log is not None and stage is not None:
-            restore_stage(log, stage)
+            restore_stage(log, stage, self.settings.run.group)
         if log is not None and "count" in self.settings.roles:
-            counters = restore_counters(log, self.settings.bin_s, self.settings.lateness_s)
+            run, settings = self.settings.run, self.settings
+            counters = restore_counters(log, run.group, settings.bin_s, settings.lateness_s)
         job = Job(self.settings, self.clock, self.metrics, stage, sink, counters)
         app = build_app(self.settings, self._place_group(log))
         shipper = Shipper(sink.commit if sink else None, self.settings.commit_s)
@@ -133,7 +139,7 @@ class StreamProcess:
     def _place_group(self, log: RunLog | None) -> str:
         """Name the consumer group; where there is a log, a new one that starts at its offsets."""
         run = self.settings.run
-        base = f"{run.prefix}-{run.group}-{run.run_id}-{'-'.join(self.settings.roles)}"
+        base = consumer_group(run, self.settings.roles)
         if log is None:
             return base
         group_id = f"{base}-{time.time_ns() // 1000}"
@@ -192,6 +198,7 @@ class StreamProcess:
         return {
             "schema_version": 1,
             "run_id": self.settings.run.run_id,
+            "group": self.settings.run.group,
             "roles": list(self.settings.roles),
             "db": str(self.settings.db) if self.settings.db else None,
             "rows": self.metrics.by_label("rows", "table"),

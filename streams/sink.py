@@ -35,25 +35,29 @@ class DuckDBLog:
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, "run-log")
         self._stored = log.stored_offsets()
+        ours = [log.run_id, run.group]
         self._decided_us: dict[str, int] = dict(
             log.rows(
-                "SELECT policy, max(at_us) FROM decisions WHERE run_id = ? GROUP BY policy",
-                [log.run_id],
+                "SELECT policy, max(at_us) FROM decisions "
+                'WHERE run_id = ? AND "group" = ? GROUP BY policy',
+                ours,
             )
         )
         self._ticks: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._closed_us: dict[str, int] = dict(
             log.rows(
                 "SELECT sidecar, max(mark) FROM (SELECT unnest(map_keys(watermarks_us)) AS sidecar,"
-                " unnest(map_values(watermarks_us)) AS mark FROM bins WHERE run_id = ?) GROUP BY 1",
-                [log.run_id],
+                " unnest(map_values(watermarks_us)) AS mark FROM bins"
+                ' WHERE run_id = ? AND "group" = ?) GROUP BY 1',
+                ours,
             )
         )
         self._commanded: set[str] = {
             merge_id
             for (merge_id,) in log.rows(
-                "SELECT merge_id FROM commands WHERE run_id = ? AND merge_id IS NOT NULL",
-                [log.run_id],
+                "SELECT merge_id FROM commands "
+                'WHERE run_id = ? AND "group" = ? AND merge_id IS NOT NULL',
+                ours,
             )
         }
 

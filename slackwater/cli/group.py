@@ -1,9 +1,14 @@
 """`slackwater group`: where a merge group meets, and what a person may ask of it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from slackwater.errors import InputError
+
+if TYPE_CHECKING:
+    from slackwater.settings import RunSettings
 
 group = typer.Typer(
     no_args_is_help=True, help="Serve, watch, pause, resume or merge groups of learners."
@@ -16,28 +21,34 @@ Kafka = Annotated[
     typer.Option(metavar="HOST:PORT", help="Kafka broker; KAFKA_BOOTSTRAP_SERVERS if not given."),
 ]
 
+Name = Annotated[
+    str | None,
+    typer.Option("--group", metavar="NAME", help="The merge group; SLACKWATER_GROUP if not given."),
+]
+
 
 @group.command()
-def pause(kafka: Kafka = None) -> None:
-    """No merges but those that H_max forces, until resume."""
-    _send("pause", kafka)
+def pause(kafka: Kafka = None, name: Name = None) -> None:
+    """No merges but those that H_max forces, until resume; of one group alone."""
+    _send("pause", kafka, name)
 
 
 @group.command()
-def resume(kafka: Kafka = None) -> None:
+def resume(kafka: Kafka = None, name: Name = None) -> None:
     """End a pause."""
-    _send("resume", kafka)
+    _send("resume", kafka, name)
 
 
 @group.command(name="merge-now")
-def merge_now(kafka: Kafka = None) -> None:
+def merge_now(kafka: Kafka = None, name: Name = None) -> None:
     """Merge at the first step that the learners can reach, not before H_min."""
-    _send("merge_now", kafka)
+    _send("merge_now", kafka, name)
 
 
 @group.command()
 def status(
     kafka: Kafka = None,
+    name: Name = None,
     since_s: Annotated[
         float, typer.Option(help="How far back to read the topics, in seconds of wall time.")
     ] = 300.0,
@@ -45,16 +56,15 @@ def status(
 ) -> None:
     """Who is in the group: steps, last merge, epoch and when each was last heard of.
 
-    Read from the topics of SLACKWATER_RUN_ID and SLACKWATER_GROUP.
+    Read from the topics, of the run SLACKWATER_RUN_ID.
     """
     import msgspec
 
     from slackwater.cli.group_status import read_status, status_lines, unread_line
     from slackwater.clock import RunClock
-    from slackwater.settings import RunSettings
     from slackwater.transport import wait_for_broker
 
-    run = RunSettings.from_env(bootstrap=kafka)
+    run = _settings(kafka, name)
     wait_for_broker(run.bootstrap)
     found = read_status(run, since_s)
     unread = unread_line(found)
@@ -107,15 +117,24 @@ def serve(
         typer.echo("{}")
 
 
-def _send(kind: str, kafka: str | None) -> None:
+def _settings(kafka: str | None, name: str | None) -> "RunSettings":
+    """The run, and the group of `--group`; an empty one must not come to mean another."""
+    from slackwater.settings import RunSettings
+
+    if name == "":
+        msg = "--group is empty; name the merge group, or leave it out for SLACKWATER_GROUP's"
+        raise InputError(msg)
+    return RunSettings.from_env(bootstrap=kafka, group=name)
+
+
+def _send(kind: str, kafka: str | None, name: str | None) -> None:
     from slackwater.clock import RunClock
     from slackwater.errors import BrokerError
     from slackwater.events import MergeNow, Pause, Resume
-    from slackwater.settings import RunSettings
     from slackwater.topics import COMMANDS
     from slackwater.transport import BatchProducer, wait_for_broker
 
-    run = RunSettings.from_env(bootstrap=kafka)
+    run = _settings(kafka, name)
     wait_for_broker(run.bootstrap)
     event = {"pause": Pause, "resume": Resume, "merge_now": MergeNow}[kind]
     producer = BatchProducer(run.bootstrap, run.prefix)

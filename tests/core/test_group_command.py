@@ -17,18 +17,21 @@ from slackwater.transport import BatchProducer, make_topics, reader
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("word", ["pause", "resume", "merge-now"])
+@pytest.mark.parametrize(
+    ("word", "option", "variable"),
+    [("pause", [], "g"), ("resume", ["--group", "g"], "h"), ("merge-now", [], "g")],
+)
 def test_what_a_person_asks_reaches_the_commands_topic(
-    run_command: Callable[..., Any], bootstrap: str, word: str
+    run_command: Callable[..., Any], bootstrap: str, word: str, option: list[str], variable: str
 ) -> None:
     prefix = f"group-{word}"
     make_topics(bootstrap, prefix, 1)
     done = run_command(
-        *("group", word),
+        *("group", word, *option),
         KAFKA_BOOTSTRAP_SERVERS=bootstrap,
         SLACKWATER_TOPIC_PREFIX=prefix,
         SLACKWATER_RUN_ID="r",
-        SLACKWATER_GROUP="g",
+        SLACKWATER_GROUP=variable,
     )
     assert done.returncode == 0, done.stderr
     consumer = reader(bootstrap, [COMMANDS], prefix, from_start=True)
@@ -98,6 +101,12 @@ def test_status_tells_the_members_of_this_group_alone(
     partial = read_status(run, 300.0)
     assert partial.unread_messages > 0
     assert f"{partial.unread_messages} messages were not read" in (unread_line(partial) or "")
+
+
+def test_an_empty_group_is_not_taken_for_another_one(run_command: Callable[..., Any]) -> None:
+    done = run_command("group", "pause", "--group", "", "--kafka", "127.0.0.1:9")
+    assert done.returncode == 2
+    assert "--group is empty" in done.stderr
 
 
 def test_no_broker_named_is_said_in_one_line() -> None:

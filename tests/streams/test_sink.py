@@ -92,6 +92,6 @@ def test_late_events_stay_out_of_the_bins_after_a_restart(log_path: Path) -> Non
         beat = Load(run_id="r", at_us=T0 + 900_000, sidecar="s", running=0, waiting=0)
         sink.append(Message(REQUESTS, 0, 1, b""), [beat], {}, frozenset())
         asyncio.run(sink.commit())
-        [bins] = [c.close("r", "g") for c in restore_counters(log, 0.25, 0.0).values()]
+        [bins] = [c.close("r", "g") for c in restore_counters(log, "g", 0.25, 0.0).values()]
     assert bins is not None
     assert [row.finished for row in bins.rows] == [1]
