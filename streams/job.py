@@ -123,12 +123,13 @@ class Job:
         if message.topic is REQUESTS and "count" in self.settings.roles:
             counted, bins = self._count(message, decoded.events)
             outgoing += bins
-        if self.log is not None:
-            self._append(self.log, message, decoded, counted)
         if self.stage is not None and self.deciding and message.topic in DECIDE_TOPICS:
             ours = [event for event in decoded.events if self._ours(event)]
             outgoing += self._decide(self.stage, ours)
             watch_reports(self.metrics, ours)
+        # Last: what could not be decided on is not in the log, and is read again.
+        if self.log is not None:
+            self._append(self.log, message, decoded, counted)
         return outgoing
 
     def _seen(self, message: Message) -> bool:
