@@ -23,9 +23,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     `phase` tells the agreement to begin from those of the same merge that come after it. `epoch`
     counts the merges that the shared weights have been through, `digest` is of these weights.
     `kind` is what is exchanged and how, `tokens` how many this learner has trained on since the
-    last merge of it. Whoever comes because H_max forces it (`forced`) names the merge by its own
-    step and merges under whatever name the group takes; its step need not be the others'. Nor need
-    that of who comes for a command of a moment (`moment_us`), which must be the same.
+    last merge of it, None when unknown. Whoever comes because H_max forces it (`forced`) names the
+    merge by its own step and merges under whatever name the group takes; its step need not be the
+    others'. Nor need that of who comes for a command of a moment (`moment_us`), which must be the
+    same.
     """
 
     merge_id: str
@@ -34,7 +35,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     finite: bool = True
     kind: str = ""
-    tokens: int = 0
+    tokens: int | None = 0
     forced: bool = False
     moment_us: int | None = None
     digest: str = ""

@@ -28,7 +28,7 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> int:
     After a crash at any moment `path` holds either the old state or the new one, whole. Raises
     `CheckpointError` and leaves no temporary file.
     """
-    temporary = path.with_suffix(".tmp")
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
         tensors: dict[str, torch.Tensor] = {}
         tree = json.dumps(_plain(state, "", tensors, {}))

@@ -50,13 +50,14 @@ class Course:
         """Go on from a checkpoint, whose weights and tokens are there already."""
         self.steps = step
         self._shared.stand(step, last_merge_step, epoch)
+        known = [tokens for tokens in self._merger.tokens if tokens is not None]
         self._attachment.joined(
-            step, last_merge_step, epoch, retry_step=retry_step, tokens=min(self._merger.tokens)
+            step, last_merge_step, epoch, retry_step=retry_step, tokens=min(known, default=0)
         )
         what = "%s goes on from step %d, after %d merges"
         log.info(what, self._attachment.learner, step, epoch)
 
-    def stepped(self, loss: float | None, tokens: int, **other: float | None) -> None:
+    def stepped(self, loss: float | None, tokens: int | None, **other: float | None) -> None:
         """An inner step is done: report it, merge if it is time, and take what the group has.
 
         Never waits for the network but in a merge and while it takes the group's weights.
@@ -66,7 +67,8 @@ class Course:
         self._step_s = time.monotonic() - self._since_s
         merger = self._merger
         merger.trained(tokens)
-        order = self._attachment.on_step(self.steps, loss, tokens, **other) or self._answer_call()
+        order = self._attachment.on_step(self.steps, loss, tokens or 0, **other)
+        order = order or self._answer_call()
         if order is not None:
             self._begin(order)
         if merger.under_way and self.steps - merger.under_way.step >= self._delay_steps:

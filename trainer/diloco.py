@@ -48,7 +48,7 @@ class DiLoCo:
     Args:
         model: any module, on any device; which parameters are trainable is read now.
         inner_optimizer: steps counted are its own; of several, those of the last.
-        attachment: entered before.
+        attachment: entered by whoever made it, before the first step; before this or after.
         group: joined already, or whom to join on entering and to leave at the end. Who joins late
             counts its steps on from where the group is, and takes the group's weights.
         outer_lr: of the outer SGD.
@@ -176,11 +176,16 @@ class DiLoCo:
                 self._merger.group.leave()
 
     def report(
-        self, *, loss: float | torch.Tensor | None = None, tokens: int = 0, **other: float | None
+        self,
+        *,
+        loss: float | torch.Tensor | None = None,
+        tokens: int | None = None,
+        **other: float | None,
     ) -> None:
         """What the step to come is about; call it before `optimizer.step()`.
 
-        `tokens` is what this learner trained on in the step, and its weight in the next merge;
+        `tokens` is what this learner trained on in the step, and its weight in the next merge; None
+        is unknown, and where any learner's are, the merge is a plain mean.
         `other` is what `Attachment.on_step` takes besides, such as `step_time_s`.
         """
         self._reported = {"loss": loss, "tokens": tokens, **other}
@@ -216,11 +221,11 @@ class DiLoCo:
 
     def _after_step(self) -> None:
         said, self._reported = self._measure() if self._measure else self._reported, {}
-        loss, tokens = said.get("loss"), int(said.get("tokens", 0))
+        loss, tokens = said.get("loss"), said.get("tokens")
         if isinstance(loss, torch.Tensor):
             loss = loss.item()
         other = {name: value for name, value in said.items() if name not in ("loss", "tokens")}
-        self._course.stepped(loss, tokens, **other)
+        self._course.stepped(loss, None if tokens is None else int(tokens), **other)
         self._snapshots.in_time()
 
     def _heal(self) -> None:

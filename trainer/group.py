@@ -17,7 +17,7 @@ from trainer.handover import Handover, HandoverError, SharedState, fetch
 from trainer.meeting import Meeting
 from trainer.pulse import Pulse
 from trainer.roster import Member
-from trainer.rounds import Round, Rounds
+from trainer.rounds import Held, Round, Rounds
 from trainer.shelf import ShelfError
 from trainer.wire import Wire, WireError, connect
 
@@ -182,10 +182,11 @@ class GlooGroup:
         self, card: Card, cancelled: Callable[[], str | None], participants: Sequence[str]
     ) -> list[Card]:
         wire = self._wire
-        held = None if wire is None else (wire.generation, wire.slots)
+        held = None if wire is None else Held(wire.link, wire.generation, wire.slots)
         current = self._rounds.begin(card, cancelled, participants, held)
         self._current, self.size = current, len(current.slots)
-        if wire is None or wire.generation != current.generation:
+        known = None if wire is None else (wire.link, wire.generation)
+        if known != (current.link, current.generation):
             self._cut()
             try:
                 self._wire = connect(self._meeting, current, self._timeout_s, self._stopping)

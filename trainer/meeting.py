@@ -16,6 +16,7 @@ from slackwater.errors import InputError
 from trainer.shelf import Shelf, ShelfError
 
 CONNECT_S = 1.0
+MAX_PORT = 65535
 
 
 @dataclass
@@ -74,6 +75,9 @@ def serve(host: str, port: int) -> TCPStore:
 
     It serves as long as the object lives. Raises `InputError` when it cannot listen there.
     """
+    if not 0 <= port <= MAX_PORT:
+        msg = f"cannot listen at port {port}; it must be from 0 to {MAX_PORT}"
+        raise InputError(msg)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -20,7 +20,7 @@ from trainer.cards import BEGIN, FORCED_ID, Card, Group, MergeRefusedError, agre
 from trainer.exchange import Exchange
 from trainer.outer import OuterState, is_finite
 from trainer.shared import Shared
-from trainer.weighting import shares
+from trainer.weighting import all_known, shares
 
 # Of an error's message, in a report.
 WHY_CHARACTERS = 160
@@ -81,8 +81,10 @@ class _UnderWay:
     own: int
     finite: bool
     refused: int
-    tokens: int
+    unweighed: bool
     start: float
+    # Trained on since it began.
+    tokens: int | None = 0
     exchange_s: float = 0.0
     bytes_exchanged: int = 0
     behind: Behind | None = None
@@ -135,7 +137,7 @@ class Merger:
         self._shared = shared or Shared(outer)
         self._current: _UnderWay | None = None
         # What this learner has trained on since each fragment was last merged.
-        self.tokens = [0] * len(outer.spans)
+        self.tokens: list[int | None] = [0] * len(outer.spans)
         self.counts = MergeCounts()
 
     @property
@@ -143,9 +145,14 @@ class Merger:
         """The order that `begin` has begun and `end` has not ended, None without one."""
         return self._current.order if self._current else None
 
-    def trained(self, tokens: int) -> None:
-        """An inner step's tokens: they are what this learner weighs in the next merge."""
-        self.tokens = [before + tokens for before in self.tokens]
+    def trained(self, tokens: int | None) -> None:
+        """An inner step's tokens: they are what this learner weighs in the next merge.
+
+        None when unknown: then so is the sum until the next merge.
+        """
+        self.tokens = [_sum(before, tokens) for before in self.tokens]
+        if self._current is not None:
+            self._current.tokens = _sum(self._current.tokens, tokens)
 
     def forget(self) -> None:
         """This learner has taken other weights: what it trained on before counts for nothing."""
@@ -240,7 +247,7 @@ class Merger:
             own=cards.index(mine),
             finite=finite,
             refused=refused,
-            tokens=tokens,
+            unweighed=not all_known(cards) and any(card.tokens is not None for card in cards),
             start=time.monotonic(),
         )
 
@@ -263,7 +270,7 @@ class Merger:
             self._shared.merged(order.step, order.epoch + 1, self.outer.digest())
         self.exchange.commit()
         self._current = None
-        self.tokens[current.fragment] -= current.tokens
+        self.tokens[current.fragment] = current.tokens
 
     def _recover(self) -> None:
         """This learner's weights were not finite: its other fragments are no better."""
@@ -278,6 +285,10 @@ class Merger:
             what = "%s: %d contributions are not finite; left out"
             log.warning(what, current.order.merge_id, current.refused)
             notes.append(f"{current.refused} contributions not finite, left out")
+        if current.unweighed:
+            what = "%s: a plain mean, as not all learners report tokens"
+            log.warning(what, current.order.merge_id)
+            notes.append("a plain mean, as not all report tokens")
         if len(self.outer.spans) > 1:
             notes.append(f"fragment {current.fragment + 1} of {len(self.outer.spans)}")
         if current.behind is not None:
@@ -335,7 +346,7 @@ class Merger:
         fragment: int,
         *,
         finite: bool = True,
-        tokens: int = 0,
+        tokens: int | None = 0,
     ) -> Card:
         return Card(
             merge_id=order.merge_id,
@@ -363,3 +374,7 @@ class Merger:
             self.counts.forced += 1
         else:
             self.counts.commanded += 1
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

@@ -25,7 +25,7 @@ from slackwater.attach.orders import H_MAX
 from trainer.cards import FORCED_ID
 from trainer.checkpoint import write_checkpoint
 from trainer.inner import InnerOptimizer
-from trainer.join import Place, join
+from trainer.join import Place, StoppedError, join
 from trainer.merge import Merger
 from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
@@ -113,6 +113,8 @@ class Led:
         self._told: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._voice = Voice()
+        # From here on: the parent may end while the others are waited for.
+        threading.Thread(target=self._listen, name="told", daemon=True).start()
         self._group = join(
             Place(asked.rank, asked.learners, ("127.0.0.1", asked.port)),
             own,
@@ -137,7 +139,6 @@ class Led:
 
     def run(self) -> None:
         """Until told to end; the learner rests at first."""
-        threading.Thread(target=self._listen, name="told", daemon=True).start()
         self._tell()
         # From then on a merge finds all of them.
         while len(self._group.pulse.alive()) < self._asked.learners and not self._ended.is_set():
@@ -213,7 +214,11 @@ def main() -> None:
     asked = msgspec.json.decode(sys.argv[1], type=OnDemand)
     os.nice(asked.nice)
     with tempfile.TemporaryDirectory(prefix="slackwater-on-demand-") as folder:
-        Led(asked, Path(folder)).run()
+        try:
+            learner = Led(asked, Path(folder))
+        except StoppedError:
+            return  # The parent ended before the others had come.
+        learner.run()
 
 
 if __name__ == "__main__":

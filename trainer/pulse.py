@@ -22,7 +22,7 @@ RETRY_S = 0.3
 log = logging.getLogger("trainer.group")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Link:
     """A connection to the store, and the slot that this process has in it."""
 

@@ -41,6 +41,15 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A generation that is connected: by which store it was numbered, and its slots."""
+
+    link: Link
+    generation: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """A merge that was agreed on.
 
@@ -96,11 +105,13 @@ class Rounds:
         card: Card,
         cancelled: Cancelled,
         participants: Sequence[str],
-        held: tuple[int, tuple[int, ...]] | None,
+        held: Held | None,
     ) -> Round:
-        """Agree to merge; `held` is the generation that is connected, and its slots."""
+        """Agree to merge; `held` is what is connected."""
         start_s = time.monotonic()
         link = self._catch_up()
+        if held is not None and held.link is not link:
+            held = None  # Another store numbers generations anew.
         if self._pulse.superseded():
             msg = f"duplicate: another process goes by the name {self._pulse.own.name}"
             raise MergeRefusedError(msg)
@@ -108,7 +119,11 @@ class Rounds:
             msg = f"quorum: {len(participants)} participants, {self._quorum} are needed"
             raise MergeRefusedError(msg)
         number, here = self._next, f"round/{self._next}"
-        laid = _Laid(name=self._pulse.own.name, card=card, generation=held and held[0])
+        laid = _Laid(
+            name=self._pulse.own.name,
+            card=card,
+            generation=None if held is None else held.generation,
+        )
         link.shelf.put(f"{here}/card/{link.slot}", msgspec.json.encode(laid).decode())
         if not participants:
             link.shelf.put("call", str(number))
@@ -279,12 +294,10 @@ def _mismatch(found: Iterable[_Laid]) -> str | None:
     return next((reason for reason in reasons if reason), None)
 
 
-def _numbered(
-    verdict: _Verdict, table: _Table, link: Link, held: tuple[int, tuple[int, ...]] | None
-) -> _Verdict:
+def _numbered(verdict: _Verdict, table: _Table, link: Link, held: Held | None) -> _Verdict:
     """With the generation: the one that all these hold, else a new one."""
     slots = tuple(verdict.slots)
     generations = {table.laid[slot].generation for slot in slots}
-    if held is not None and generations == {held[0]} and held[1] == slots:
-        return msgspec.structs.replace(verdict, generation=held[0])
+    if held is not None and generations == {held.generation} and held.slots == slots:
+        return msgspec.structs.replace(verdict, generation=held.generation)
     return msgspec.structs.replace(verdict, generation=link.shelf.add("generations", 1))

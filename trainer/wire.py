@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 
 from trainer.meeting import Meeting, is_loopback
+from trainer.pulse import Link
 from trainer.rounds import Round
 from trainer.shelf import ShelfError
 
@@ -37,10 +38,12 @@ class Wire:
     Attributes:
         generation: of the members.
         slots: theirs, in order.
+        link: to the store that numbered them.
     """
 
-    def __init__(self, gloo: Any, generation: int, slots: tuple[int, ...]) -> None:
+    def __init__(self, gloo: Any, link: Link, generation: int, slots: tuple[int, ...]) -> None:
         self._gloo = gloo
+        self.link = link
         self.generation = generation
         self.slots = slots
 
@@ -112,7 +115,7 @@ def connect(meeting: Meeting, current: Round, timeout_s: float, stopping: Stoppi
     if isinstance(found, Exception):
         msg = f"connecting: {_first_line(found)}"
         raise WireError(msg)
-    return Wire(found, current.generation, current.slots)
+    return Wire(found, current.link, current.generation, current.slots)
 
 
 class _Patience:

@@ -159,3 +159,11 @@ def test_what_a_checkpoint_cannot_hold_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"data\.clock is a object"):
         write_checkpoint(tmp_path / "c.safetensors", {"data": {"clock": object()}})
     assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_named_tmp_is_written_aside_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmp"
+    write_checkpoint(path, {"step": 1})
+    with pytest.raises(CheckpointError):
+        write_checkpoint(path, {"step": object()})
+    assert read_checkpoint(path) == {"step": 1}

@@ -20,6 +20,8 @@ from trainer.group import GlooGroup
 from trainer.handover import SharedState
 from trainer.merge import Merger
 from trainer.outer import OuterState
+from trainer.pulse import Link
+from trainer.rounds import Held
 
 Role = Callable[[GlooGroup], Any]
 InGroup = Callable[..., list[Any]]
@@ -549,3 +551,33 @@ def test_one_with_other_shared_weights_does_not_keep_a_quorum_from_merging(
     first, second, late = in_group([agrees(new), agrees(new), agrees(theirs)], quorum=2)
     assert (first, second) == ([new] * 2, [new] * 2)
     assert str(late) == "late: the others merge without this learner"
+
+
+def test_a_learner_that_reports_no_tokens_counts_like_the_others(in_group: InGroup) -> None:
+    def role(group: GlooGroup) -> Any:
+        learner = Learner(group)
+        learner.merger.trained((300, None)[group.rank])
+        assert learner.merge(0, moves(group.rank, 0))
+        assert learner.merger.tokens == [0]
+        return learner.local, learner.reports()[-1].reason
+
+    own = torch.arange(100, dtype=torch.float32)
+    reference = OuterState(own)
+    own += (moves(0, 0) + moves(1, 0)) / 2
+    reference.apply(reference.pseudo_gradient())
+    for local, reason in in_group([role, role]):
+        torch.testing.assert_close(local, reference.weights)
+        assert reason == "score; a plain mean, as not all report tokens"
+
+
+def test_a_generation_of_another_store_is_not_taken_for_one_of_this(meeting_port: int) -> None:
+    group = new_group(meeting_port, "held", "learner-0", quorum=1)
+    group.tell(0, 0, 0, "")
+    until(lambda: bool(group.pulse.alive()) and group.pulse._link is not None)
+    link = group.pulse.link()
+    elsewhere = Link(link.shelf, link.slot)
+    found = []
+    for held in (None, Held(link, 1, (link.slot,)), Held(elsewhere, 1, (link.slot,))):
+        found.append(group._rounds.begin(card(), lambda: None, (), held).generation)
+    assert found == [1, 1, 2]
+    group.leave()

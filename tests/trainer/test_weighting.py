@@ -8,8 +8,8 @@ from trainer.cards import Card
 from trainer.weighting import shares
 
 
-def card(tokens: int, epoch: int = 5, *, finite: bool = True) -> Card:
-    return Card(merge_id="m", step=1, epoch=epoch, phase="begin", tokens=tokens, finite=finite)
+def card(tokens: int | None, *, finite: bool = True) -> Card:
+    return Card(merge_id="m", step=1, epoch=5, phase="begin", tokens=tokens, finite=finite)
 
 
 def test_equal_tokens_are_the_plain_mean_and_so_are_none() -> None:
@@ -22,9 +22,10 @@ def test_who_trained_on_more_tokens_counts_for_more() -> None:
     assert shares([card(300), card(0)]) == [1.0, 0.0]
 
 
-def test_each_merge_missed_halves_the_share() -> None:
-    assert shares([card(100, 5), card(100, 4)]) == [2 / 3, 1 / 3]
-    assert shares([card(100, 5), card(100, 3)], half_life_merges=2.0) == [2 / 3, 1 / 3]
+def test_tokens_that_are_unknown_are_not_none_but_make_a_plain_mean() -> None:
+    assert shares([card(300), card(None)]) == [0.5, 0.5]
+    assert shares([card(None), card(None)]) == [0.5, 0.5]
+    assert shares([card(300), card(100), card(None, finite=False)]) == [0.75, 0.25, 0.0]
 
 
 def test_what_is_not_finite_has_no_share_nor_say_in_who_counts_tokens() -> None:
@@ -32,7 +33,7 @@ def test_what_is_not_finite_has_no_share_nor_say_in_who_counts_tokens() -> None:
     assert shares([card(1, finite=False)]) == [0.0]
 
 
-cards = st.builds(card, st.integers(0, 10**9), st.integers(0, 9), finite=st.booleans())
+cards = st.builds(card, st.none() | st.integers(0, 10**9), finite=st.booleans())
 
 
 @given(st.lists(cards, min_size=1, max_size=8))

@@ -49,7 +49,8 @@ class MergeCallback(Membership, _transformers.TrainerCallback):  # type: ignore[
         tokens = int(self._state.num_input_tokens_seen) - self._tokens_before
         self._tokens_before += tokens
         loss, self._loss = self._loss, None
-        return {"loss": loss, "tokens": tokens}
+        # No step is of no tokens: then they are not counted.
+        return {"loss": loss, "tokens": tokens or None}
 
 
 def _bare(optimizer: Any) -> Optimizer:
