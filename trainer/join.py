@@ -147,7 +147,8 @@ def _check_same_start(own: Member, others: Sequence[Member]) -> None:
     for one in others:
         if one.epoch == own.epoch == 0 and one.digest != own.digest:
             msg = (
-                f"{one.name} starts from other weights; give all learners the same --seed and size"
+                f"{one.name} starts from other weights; all learners have to start from the same "
+                "model: one seed before it is made (--seed of slackwater trainer), one size"
             )
             raise JoinError(msg)
 

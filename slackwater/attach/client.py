@@ -1,12 +1,13 @@
 """The attach client: one object between a training loop and the merge group."""
 
 import logging
+import operator
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import msgspec
 
@@ -37,6 +38,8 @@ from slackwater.topics import COMMANDS, LEARNERS, MERGES, Topic
 
 CLOSE_TIMEOUT_S = 2.0
 REASON_CHARS = 200
+# More than any step trains on; sums of it stay exact in JSON.
+MOST_TOKENS = 2**40
 
 
 class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +139,7 @@ class Attachment:
         self._pace = Pace()
         self._step_wall_us: int | None = None
         self._tokens_since_merge = 0
+        self._tokens_odd = False
         self._tokens_at_order = 0
         self._commanded = False
         self._told: set[str] = set()
@@ -190,6 +194,10 @@ class Attachment:
                 if wall_us < outbox.wall_us:  # noqa: PLR1730 - max is one object more
                     wall_us = outbox.wall_us
                 outbox.wall_us = wall_us
+                if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
+                    tokens = self._tokens_said(tokens)
+                if type(step) is not int:
+                    step = operator.index(step)
                 self._tokens_since_merge = since = self._tokens_since_merge + tokens
                 left = (
                     wall_us,
@@ -377,6 +385,21 @@ class Attachment:
             self._tokens_at_order = self._tokens_since_merge
             self._say_uncommanded(order)
         return order
+
+    def _tokens_said(self, tokens: SupportsIndex) -> int:
+        """The tokens of a step as an int; what cannot be any is said once, and counts as none."""
+        try:
+            found = operator.index(tokens)
+        except TypeError:
+            found = -1
+        if 0 <= found <= MOST_TOKENS:
+            return found
+        self.errors += 1
+        if not self._tokens_odd:
+            self._tokens_odd = True
+            what = "attachment: tokens is %r; it must be a whole number, 0 or more: counted as 0"
+            self._log.error(what, tokens)
+        return 0
 
     def _step_event(self, left: Left) -> Step | None:
         """In the link's thread: the event of a step; None for one that cannot be."""

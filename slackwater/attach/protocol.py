@@ -241,11 +241,13 @@ class Protocol:
         return self._refusal_of_names(command) or self._refusal_now(command, now_us)
 
     def _refusal_of_names(self, command: MergeCommand) -> str | None:
+        if len(set(command.participants)) != len(command.participants):
+            return "unclear: the command names a participant twice"
         if self._learner not in command.participants:
             return f"not_participant: {self._learner} is not among the participants"
         if self._quorum is None and set(command.participants) != self._participants:
             return f"other_participants: this group is {', '.join(sorted(self._participants))}"
-        if len(set(command.participants)) < (self._quorum or 0):
+        if len(command.participants) < (self._quorum or 0):
             return f"quorum: {len(command.participants)} participants, {self._quorum} are needed"
         return None
 

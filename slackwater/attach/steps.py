@@ -5,6 +5,9 @@ CPU's caches: then every object that is touched costs, and building an event tou
 loop leaves one tuple, and the thread of the link does the rest.
 """
 
+import operator
+from typing import SupportsFloat
+
 from slackwater.attach.pace import Mark, step_seconds
 from slackwater.clock import RunClock
 from slackwater.events import Step
@@ -37,9 +40,16 @@ Left = tuple[
 def step_event(
     left: Left, run_id: str, group: str, learner: str, clock: RunClock, host: Pressures
 ) -> Step:
-    """The event of a step; `host` stands in where the loop gave no pressure of its own."""
-    wall_us, step, loss, tokens, step_time_s, update_norm = left[:6]
-    network, checkpoint, memory, mark = left[6:10]
+    """The event of a step; `host` stands in where the loop gave no pressure of its own.
+
+    Numbers of numpy or torch become Python's; raises `TypeError`, `ValueError` or
+    `OverflowError` for what is no number.
+    """
+    wall_us, step = left[0], operator.index(left[1])
+    loss, step_time_s, update_norm = _real(left[2]), _real(left[4]), _real(left[5])
+    tokens = operator.index(left[3])
+    network, checkpoint, memory = _real(left[6]), _real(left[7]), _real(left[8])
+    mark = left[9]
     tokens_since, merged_step, epoch, reports = left[10:]
     now_us = clock.event_us(wall_us)
     if step_time_s is None and mark is not None:
@@ -63,3 +73,7 @@ def step_event(
         reports_sent=reports,
         group=group,
     )
+
+
+def _real(value: SupportsFloat | None) -> float | None:
+    return None if value is None else float(value)

@@ -77,7 +77,10 @@ def status(
     if not found.members:
         if unread is not None:
             return
-        typer.echo(f"{where}: no learner has said a word for {since_s:g} s")
+        typer.echo(
+            f"{where}: no learner has said a word for {since_s:g} s; is it the right one? "
+            "SLACKWATER_RUN_ID and SLACKWATER_GROUP name it"
+        )
         return
     typer.echo(where)
     for line in status_lines(found, RunClock.from_env().now_us()):

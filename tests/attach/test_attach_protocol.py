@@ -66,6 +66,7 @@ def test_without_all_promises_it_trains_on_after_the_wait() -> None:
         (10, {"participants": ["learner-1"]}, "not_participant"),
         (10, {"participants": ["learner-0"]}, "other_participants"),
         (10, {"participants": [*BOTH, "learner-2"]}, "other_participants"),
+        (10, {"participants": [*BOTH, BOTH[0]]}, "unclear"),
     ],
 )
 def test_a_command_that_cannot_be_kept_is_refused_with_the_reason(

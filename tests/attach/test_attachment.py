@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slackwater.attach import Attachment, Corridor, MergeOrder
 from slackwater.attach.outbox import Outbox, Outgoing
 from slackwater.broker import EmbeddedBroker, free_port
 from slackwater.clock import RunClock
+from slackwater.codec import Codec, encode_lines
 from slackwater.errors import InputError
 from slackwater.events import Accepted, Finished, Heartbeat, Pause, Skipped, Started, Step
 from slackwater.settings import RunSettings
@@ -262,9 +264,29 @@ def test_stamps_do_not_go_back_when_the_wall_clock_does() -> None:
 
 def test_a_fault_in_the_client_does_not_reach_the_training_loop() -> None:
     with attach(NOWHERE) as learner:
-        assert learner.on_step(1, 1.0, "many") is None  # type: ignore[arg-type]
+        assert learner.on_step("first", 1.0, 1) is None  # type: ignore[arg-type]
         assert learner.on_step(2, 1.0, 1) is None
     assert learner.summary().errors == 1
+
+
+@pytest.mark.parametrize("tokens", ["many", float("nan"), 60.5, -5, 2**70, None])
+def test_tokens_that_cannot_be_are_counted_and_spoil_no_later_step(tokens: Any) -> None:
+    with attach(NOWHERE) as learner:
+        learner.on_step(1, 1.0, tokens)
+        learner.on_step(2, 1.0, 7)
+        steps = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    assert [(step.tokens, step.tokens_since_merge) for step in steps] == [(0, 0), (7, 7)]
+    assert learner.summary().errors == 1
+
+
+def test_numbers_of_numpy_are_reported_as_numbers() -> None:
+    codec = Codec(LEARNERS)
+    with attach(NOWHERE) as learner:
+        learner.on_step(np.int64(3), np.float32(0.5), np.int64(7))  # type: ignore[arg-type]
+        (event,) = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    (read,) = codec.decode(encode_lines([event])).events
+    assert (read.step, read.loss, read.tokens, read.tokens_since_merge) == (3, 0.5, 7, 7)
+    assert learner.summary().errors == 0
 
 
 def test_a_learner_outside_its_own_group_is_refused() -> None:
