@@ -17,7 +17,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import nn
@@ -34,6 +34,7 @@ from trainer.outer import OUTER_LR, OUTER_MOMENTUM, OuterState
 from trainer.peers import Peers
 from trainer.shared import Shared
 from trainer.snapshot import Snapshots, Stateful
+from trainer.weighting import whole_tokens
 
 __all__ = ["DiLoCo", "Peers", "Stateful"]
 
@@ -179,16 +180,17 @@ class DiLoCo:
         self,
         *,
         loss: float | torch.Tensor | None = None,
-        tokens: int | None = None,
+        tokens: SupportsIndex | None = None,
         **other: float | None,
     ) -> None:
         """What the step to come is about; call it before `optimizer.step()`.
 
         `tokens` is what this learner trained on in the step, and its weight in the next merge; None
-        is unknown, and where any learner's are, the merge is a plain mean.
+        is unknown, and where any learner's are, the merge is a plain mean. Raises `InputError` when
+        it is anything but an integer from 0 to below 2**53.
         `other` is what `Attachment.on_step` takes besides, such as `step_time_s`.
         """
-        self._reported = {"loss": loss, "tokens": tokens, **other}
+        self._reported = {"loss": loss, "tokens": whole_tokens(tokens), **other}
 
     def save(self, path: Path) -> int:
         """Write a checkpoint of everything; returns bytes.
@@ -221,11 +223,11 @@ class DiLoCo:
 
     def _after_step(self) -> None:
         said, self._reported = self._measure() if self._measure else self._reported, {}
-        loss, tokens = said.get("loss"), said.get("tokens")
+        loss, tokens = said.get("loss"), whole_tokens(said.get("tokens"))
         if isinstance(loss, torch.Tensor):
             loss = loss.item()
         other = {name: value for name, value in said.items() if name not in ("loss", "tokens")}
-        self._course.stepped(loss, None if tokens is None else int(tokens), **other)
+        self._course.stepped(loss, tokens, **other)
         self._snapshots.in_time()
 
     def _heal(self) -> None:

@@ -20,7 +20,7 @@ from trainer.cards import BEGIN, FORCED_ID, Card, Group, MergeRefusedError, agre
 from trainer.exchange import Exchange
 from trainer.outer import OuterState, is_finite
 from trainer.shared import Shared
-from trainer.weighting import all_known, shares
+from trainer.weighting import all_known, known, shares
 
 # Of an error's message, in a report.
 WHY_CHARACTERS = 160
@@ -377,4 +377,4 @@ class Merger:
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+    return None if one is None or other is None else known(one + other)

@@ -232,6 +232,8 @@ def test_loss_and_tokens_reach_the_log_and_are_not_said_twice() -> None:
     attachment = attached(0, 10)
     with DiLoCo(layer, optimizer, attachment, Solo()) as diloco:
         diloco.report(loss=torch.tensor(0.5), tokens=7, network_pressure=0.25)
+        with pytest.raises(InputError, match="tokens is -1"):
+            diloco.report(tokens=-1)
         train(layer, optimizer, 1)
         train(layer, optimizer, 2)
     train(layer, optimizer, 3)
