@@ -15,7 +15,7 @@ from trainer.merge import Merger
 from trainer.randomness import random_state, restore_random_state
 from trainer.shared import Shared
 
-VERSION = 2
+VERSION = 3
 
 
 class Stateful(Protocol):
@@ -115,6 +115,7 @@ class Snapshots:
             "outer": self._merger.outer.state_dict(),
             "exchange": self._merger.exchange.state_dict(),
             "model": model,
+            "optimizer_kinds": [_kind(one) for one in self._optimizers],
             "optimizers": [one.state_dict() for one in self._optimizers],
             "stateful": {name: dict(one.state_dict()) for name, one in self._stateful.items()},
             "random": random_state(),
@@ -149,6 +150,11 @@ class Snapshots:
         if state["version"] != VERSION:
             msg = f"the checkpoint is of version {state['version']}; this learner reads {VERSION}"
             raise InputError(msg)
+        kinds = [_kind(one) for one in self._optimizers]
+        if state["optimizer_kinds"] != kinds:
+            theirs, ours = (", ".join(one) for one in (state["optimizer_kinds"], kinds))
+            msg = f"the checkpoint has the inner optimisers {theirs}; this learner {ours}"
+            raise InputError(msg)
         if state["stateful"].keys() != self._stateful.keys():
             theirs, ours = (", ".join(sorted(s)) for s in (state["stateful"], self._stateful))
             msg = f"the checkpoint has stateful {theirs or 'nothing'}, this learner {ours}"
@@ -165,6 +171,12 @@ class Snapshots:
         self._model.load_state_dict({**kept, **given})
         if levelled:
             self._merger.outer.restore()
+
+
+def _kind(optimizer: Optimizer) -> str:
+    """Class and size of each parameter group: what its state means hangs on them."""
+    sizes = [len(group["params"]) for group in optimizer.param_groups]
+    return f"{type(optimizer).__name__} of {' + '.join(map(str, sizes))} parameters"
 
 
 def _check(path: Path | None, every_steps: int | None) -> None:

@@ -186,3 +186,32 @@ def test_a_checkpoint_of_another_kind_is_refused(
     other = Run(**change)
     with pytest.raises(InputError, match=message):
         other.diloco.load(tmp_path / "l.safetensors")
+
+
+def with_optimizers(*optimizers: torch.optim.Optimizer) -> DiLoCo:
+    settings = RunSettings(bootstrap="127.0.0.1:9")
+    attachment = Attachment(settings, "l", ["l"], Corridor(3, GAP), RunClock.real())
+    first = optimizers[0].param_groups[0]["params"][0]
+    return DiLoCo(nn.ParameterList([first]), optimizers, attachment, Solo())
+
+
+def test_a_checkpoint_of_another_inner_optimiser_is_refused_before_anything_is_taken(
+    tmp_path: Path,
+) -> None:
+    weights = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))]
+    path = tmp_path / "l.safetensors"
+    with_optimizers(torch.optim.AdamW(weights, lr=0.1)).save(path)
+    with torch.no_grad():
+        weights[0].zero_()
+    for others in (
+        [torch.optim.SGD(weights, lr=0.1, momentum=0.9)],
+        [torch.optim.Adagrad(weights, lr=0.1)],
+        [torch.optim.AdamW(weights[:1], lr=0.1)],
+        [torch.optim.AdamW([{"params": [one]} for one in weights], lr=0.1)],
+        [torch.optim.AdamW([one], lr=0.1) for one in weights],
+    ):
+        with pytest.raises(InputError, match="the inner optimisers AdamW of 2 parameters; this"):
+            with_optimizers(*others).load(path)
+    assert not weights[0].any()
+    with_optimizers(torch.optim.AdamW(weights, lr=0.1)).load(path)
+    assert weights[0].all()
