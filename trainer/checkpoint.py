@@ -4,16 +4,18 @@ Tensors are kept as they are, in the safetensors format; the tree they hang in a
 are JSON beside them. Reading one runs nothing, unlike a pickle.
 """
 
+import fcntl
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
 from slackwater.errors import InputError, SlackwaterError
-from trainer.tensorfile import read_tensors, write_tensors
+from trainer.tensorfile import CHECKSUM, DamagedError, read_tensors, write_tensors
 
 TREE = "slackwater.checkpoint"
 
@@ -26,21 +28,28 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> int:
     """Write `state` (tensors, plain values, dicts, lists and tuples of them); returns bytes.
 
     After a crash at any moment `path` holds either the old state or the new one, whole. Raises
-    `CheckpointError` and leaves no temporary file.
+    `CheckpointError` and leaves no temporary file. Who else writes the same is waited for. Raises
+    `InputError` when `path` is something other than a file.
     """
+    refuse_special(path)
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         tensors: dict[str, torch.Tensor] = {}
         tree = json.dumps(_plain(state, "", tensors, {}))
-        with temporary.open("wb") as file:
-            write_tensors(file, tensors, {TREE: tree})
-            file.flush()
-            os.fsync(file.fileno())
-        size = temporary.stat().st_size
-        temporary.replace(path)
+        with _alone(temporary) as file:
+            try:
+                file.truncate()
+                write_tensors(file, tensors, {TREE: tree})
+                file.flush()
+                os.fsync(file.fileno())
+                size = temporary.stat().st_size
+                temporary.replace(path)
+            except BaseException:
+                # While it is still locked: later it may be another's.
+                temporary.unlink(missing_ok=True)
+                raise
         _sync_folder(path.parent)
     except (OSError, TypeError) as error:
-        temporary.unlink(missing_ok=True)
         why = error.strerror if isinstance(error, OSError) else str(error)
         advice = "; free space or change --checkpoint-dir" if isinstance(error, OSError) else ""
         msg = f"cannot write the checkpoint {path}: {why}{advice}"
@@ -51,20 +60,60 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> int:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """What `write_checkpoint` wrote, tensors on the CPU.
 
-    Raises `InputError` when there is no checkpoint, or it is of something else.
+    Raises `InputError` when there is no checkpoint, it is damaged, or it is of something else.
     """
+    refuse_special(path)
     try:
         tensors, text = read_tensors(path)
-        tree = json.loads(text[TREE])
+        if TREE not in text or CHECKSUM not in text:
+            missing = TREE if TREE not in text else CHECKSUM
+            msg = f"it has no {missing}"
+            raise ValueError(msg)
+        found: dict[str, Any] = _tree(json.loads(text[TREE]), tensors)
     except OSError as error:
         msg = f"cannot read the checkpoint {path}: {error.strerror}"
         raise InputError(msg) from None
+    except DamagedError as error:
+        msg = (
+            f"the checkpoint {path} is damaged: {error}; take another copy of it, or move it away "
+            "and start without it"
+        )
+        raise InputError(msg) from None
     except (ValueError, KeyError, TypeError) as error:
-        why = f"it has no {TREE}" if isinstance(error, KeyError) else error
+        why = f"its header lacks {error}" if isinstance(error, KeyError) else error
         msg = f"{path} is no checkpoint of a learner: {why}"
         raise InputError(msg) from None
-    found: dict[str, Any] = _tree(tree, tensors)
     return found
+
+
+def refuse_special(path: Path) -> None:
+    """Raise `InputError` when `path` is there and is no file, such as a device or a folder."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        # Not there, or not to be had: whoever opens it says which.
+        return
+    if not stat.S_ISREG(mode):
+        msg = f"{path} is there and is no regular file; give the checkpoint another path"
+        raise InputError(msg)
+
+
+def _alone(path: Path) -> BinaryIO:
+    """Open `path`, made when it is not there, once no other process or thread has it so.
+
+    What a process that died has left is taken over. Closing it lets the next one in.
+    """
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(file, path):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        # The one before has renamed or removed it.
+        file.close()
 
 
 def _plain(value: Any, name: str, tensors: dict[str, torch.Tensor], seen: dict[Any, str]) -> Any:
@@ -94,10 +143,21 @@ def _tree(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
         return node
     ((kind, content),) = node.items()
     if kind == "tensor":
+        if content not in tensors:
+            msg = f"it has no tensor {content}"
+            raise ValueError(msg)
         return tensors[content]
     if kind == "dict":
         return {key: _tree(one, tensors) for key, one in content}
     return (list if kind == "list" else tuple)(_tree(one, tensors) for one in content)
+
+
+def _is_at(file: BinaryIO, path: Path) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(file.fileno()))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from slackwater.attach import Attachment
 from slackwater.errors import InputError
-from trainer.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
+from trainer.checkpoint import CheckpointError, read_checkpoint, refuse_special, write_checkpoint
 from trainer.course import Course
 from trainer.merge import Merger
 from trainer.randomness import random_state, restore_random_state
@@ -180,6 +180,8 @@ def _kind(optimizer: Optimizer) -> str:
 
 
 def _check(path: Path | None, every_steps: int | None) -> None:
+    if path is not None:
+        refuse_special(path)
     if every_steps is None:
         return
     if every_steps < 1:

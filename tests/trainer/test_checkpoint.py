@@ -2,7 +2,9 @@
 
 import errno
 import os
+import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,12 @@ from slackwater.clock import RunClock
 from slackwater.errors import InputError
 from slackwater.settings import RunSettings
 from trainer.cards import Solo
+from trainer.checkpoint import TREE as TREE_TEXT
 from trainer.checkpoint import CheckpointError, read_checkpoint, write_checkpoint
 from trainer.diloco import DiLoCo
 from trainer.outer import OuterState
 from trainer.settings import LearnerSettings
-from trainer.tensorfile import read_tensors
+from trainer.tensorfile import read_tensors, write_tensors
 from trainer.text import Shard, read_text
 from trainer.training import Training
 
@@ -134,12 +137,53 @@ def unknown_type(raw: bytes) -> bytes:
     return raw.replace(b'"F32"', b'"C64"')
 
 
+def zeros_at_the_end(raw: bytes) -> bytes:
+    return raw[:-8] + bytes(8)
+
+
+def ones_in_the_middle(raw: bytes) -> bytes:
+    return raw[:-12] + b"\xff" * 8 + raw[-4:]
+
+
+def other_number(raw: bytes) -> bytes:
+    return raw.replace(b"4711", b"4712")
+
+
+def other_checksum(raw: bytes) -> bytes:
+    at = raw.index(b"slackwater.crc32") + 20
+    return raw[:at] + b"x" + raw[at + 1 :]
+
+
+def no_checksum(raw: bytes) -> bytes:
+    return raw.replace(b"slackwater.crc32", b"slackwater.crc64")
+
+
+def list_for_a_header(_raw: bytes) -> bytes:
+    return struct.pack("<Q", 8) + b"[]      "
+
+
+def number_for_a_tensor(_raw: bytes) -> bytes:
+    return struct.pack("<Q", 8) + b'{"a": 1}'
+
+
+def no_offsets(_raw: bytes) -> bytes:
+    return struct.pack("<Q", 16) + b'{"a": {}}       '
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (cut, "ends 1 bytes too early"),
         (no_header, "longer than the file"),
-        (other_tree, "has no slackwater.checkpoint"),
+        (other_tree, "c.safetensors is damaged: its content has the checksum"),
+        (zeros_at_the_end, "c.safetensors is damaged: .*; take another copy of it, or move it"),
+        (ones_in_the_middle, "is damaged"),
+        (other_number, "is damaged"),
+        (other_checksum, "is damaged"),
+        (no_checksum, "it has no slackwater.crc32"),
+        (list_for_a_header, "its header is no JSON object"),
+        (number_for_a_tensor, "parts that are no JSON objects"),
+        (no_offsets, "lacks 'data_offsets'"),
         (unknown_type, "type C64 are unknown"),
     ],
 )
@@ -147,12 +191,56 @@ def test_a_spoilt_checkpoint_is_refused_in_one_line(
     tmp_path: Path, spoil: Callable[[bytes], bytes], message: str
 ) -> None:
     path = tmp_path / "c.safetensors"
-    write_checkpoint(path, {"weights": torch.ones(3)})
+    write_checkpoint(path, {"step": 4711, "weights": torch.ones(3)})
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(InputError, match=message):
         read_checkpoint(path)
     with pytest.raises(InputError, match="No such file"):
         read_checkpoint(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [('{"dict": [["w", {"tensor": "v"}]]}', "it has no tensor v"), (None, "no slackwater.check")],
+)
+def test_a_tree_that_hangs_in_the_air_is_refused(
+    tmp_path: Path, tree: str | None, message: str
+) -> None:
+    path = tmp_path / "c.safetensors"
+    with path.open("wb") as file:
+        write_tensors(file, {"w": torch.ones(3)}, {} if tree is None else {TREE_TEXT: tree})
+    with pytest.raises(InputError, match=f"is no checkpoint of a learner: .*{message}"):
+        read_checkpoint(path)
+
+
+def test_what_is_no_regular_file_is_neither_written_nor_read(tmp_path: Path) -> None:
+    pipe, link, folder = tmp_path / "pipe", tmp_path / "link", tmp_path / "folder"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    folder.mkdir()
+    for path in (pipe, link, folder):
+        with pytest.raises(InputError, match="is no regular file; give the checkpoint another"):
+            write_checkpoint(path, {"step": 1})
+        with pytest.raises(InputError, match="is no regular file"):
+            read_checkpoint(path)
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [folder, link, pipe]
+
+
+def test_many_who_write_one_checkpoint_all_do_and_leave_one_whole(tmp_path: Path) -> None:
+    path = tmp_path / "c.safetensors"
+    # What one that was killed has left, longer than what comes.
+    (tmp_path / "c.safetensors.tmp").write_bytes(b"x" * 100_000)
+
+    def write(number: int) -> None:
+        for _ in range(5):
+            write_checkpoint(path, {"own": number, "weights": torch.full((1_000,), number)})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    found = read_checkpoint(path)
+    assert torch.equal(found["weights"], torch.full((1_000,), found["own"]))
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_a_checkpoint_cannot_hold_is_named(tmp_path: Path) -> None:
