@@ -11,6 +11,9 @@ HELD_OUT_SHARE = 0.05
 MIN_BYTES = 20_000
 # A learner's part of it, and the held-out end, hold some sequences each.
 MIN_SHARE_BYTES = 1_000
+# Of characters that no text has: bytes that are no UTF-8, and control characters.
+MOST_ODD_SHARE = 0.05
+CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b") | {127})
 
 
 def read_text(path: Path | None) -> bytes:
@@ -65,6 +68,16 @@ def _read(path: Path) -> bytes:
     zero = raw.find(0)
     if zero >= 0:
         msg = f"{path} is no text: byte {zero} is zero; give a plain text file, such as UTF-8"
+        raise InputError(msg)
+    characters = raw.decode(errors="replace")
+    odd = (
+        characters.count("\N{REPLACEMENT CHARACTER}") + len(raw) - len(raw.translate(None, CONTROL))
+    )
+    if odd > MOST_ODD_SHARE * len(characters):
+        msg = (
+            f"{path} is no text: {odd / len(characters):.0%} of it is no UTF-8 or control "
+            "characters; give a plain text file in UTF-8"
+        )
         raise InputError(msg)
     if len(raw) < MIN_BYTES:
         size = f"has {len(raw)} bytes" if raw else "is empty"

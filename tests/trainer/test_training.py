@@ -88,6 +88,8 @@ def test_windows_are_cut_at_their_starts() -> None:
         (b"", "is empty; give one of at least 20000 to --text"),
         (b"x", "has 1 bytes; give one of at least 20000"),
         (b"x" * 30_000 + b"\0", "is no text: byte 30000 is zero"),
+        (bytes(range(1, 256)) * 100, "is no text: .*% of it is no UTF-8 or control characters"),
+        (bytes(range(1, 128)) * 200, "is no text: 21% of it is no UTF-8 or control"),
     ],
 )
 def test_a_text_that_cannot_be_trained_on_is_refused(
@@ -99,6 +101,20 @@ def test_a_text_that_cannot_be_trained_on_is_refused(
         read_text(tmp_path / "t.txt")
     with pytest.raises(InputError, match="Is a directory"):
         read_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "Приливы, отливы и стоячая вода. ".encode() * 500 + b"\xd0",
+        "Ebbe, Flut und ruhiges Wasser, für später.\n".encode("latin-1") * 500,
+    ],
+)
+def test_text_of_any_language_is_taken_cut_or_with_a_few_odd_bytes(
+    tmp_path: Path, raw: bytes
+) -> None:
+    (tmp_path / "t.txt").write_bytes(raw)
+    assert read_text(tmp_path / "t.txt") == raw
 
 
 def test_a_text_too_short_for_so_many_learners_is_refused_for_all_of_them(tmp_path: Path) -> None:
