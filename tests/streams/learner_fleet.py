@@ -20,12 +20,20 @@ TINY = ("--parameters", "20000", "--min-gap-steps", "10", "--max-gap-steps", "20
 
 @contextmanager
 def learners(
-    env: Mapping[str, str], step_s: Mapping[str, float], *options: str
+    env: Mapping[str, str],
+    step_s: Mapping[str, float],
+    *options: str,
+    meeting_port: int | None = None,
 ) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """One group, each learner with its own pace in seconds a step; killed at the end if need be."""
+    """One group, each learner with its own pace in seconds a step; killed at the end if need be.
+
+    They meet at the first one's, or where `slackwater group serve` listens at `meeting_port`.
+    """
     started: dict[str, subprocess.Popen[str]] = {}
     place = {"WORLD_SIZE": str(len(step_s)), "MASTER_ADDR": "127.0.0.1"}
-    place["MASTER_PORT"] = str(free_port())
+    place["MASTER_PORT"] = str(meeting_port or free_port())
+    if meeting_port is not None:
+        place["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     try:
         for rank, (name, pace_s) in enumerate(step_s.items()):
             given = ["--learner", name, "--participants", ",".join(step_s), *TINY]

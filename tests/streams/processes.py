@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-START_TIMEOUT_S = 40.0
+START_TIMEOUT_S = 120.0
 
 
 def environment(bootstrap: str, run_id: str, clock: str | None = None) -> dict[str, str]:
