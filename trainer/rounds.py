@@ -38,6 +38,7 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     slots: list[int] = []
     generation: int = 0
+    merge_ids: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Rounds:
         self._stopping = stopping
         self._link: Link | None = None
         self._next = 0
+        self._been_in: int | None = None
 
     def called(self) -> bool:
         """True while a round for whoever is there is open that this learner has not been in."""
@@ -118,7 +120,10 @@ class Rounds:
         if participants and len(participants) < self._quorum:
             msg = f"quorum: {len(participants)} participants, {self._quorum} are needed"
             raise MergeRefusedError(msg)
+        if participants:
+            self._refused_before(link, card)
         number, here = self._next, f"round/{self._next}"
+        self._been_in = number
         laid = _Laid(
             name=self._pulse.own.name,
             card=card,
@@ -172,10 +177,23 @@ class Rounds:
         link = self._pulse.link()
         if link is not self._link:
             self._link, self._next = link, int(link.shelf.get("rounds") or 0)
+            self._been_in = None
         while link.shelf.has(f"round/{self._next}/verdict"):
             # It was closed without this learner; the others are past it.
             self._next += 1
         return link
+
+    def _refused_before(self, link: Link, card: Card) -> None:
+        """Raise the refusal that the others came to before this learner was there.
+
+        It would wait for them in vain: they are past this merge. What H_max forces has no id of
+        its own and is tried again.
+        """
+        number = self._next - 1
+        text = link.shelf.get(f"round/{number}/verdict") if number != self._been_in else None
+        verdict = None if text is None else msgspec.json.decode(text, type=_Verdict)
+        if verdict is not None and verdict.reason and card.merge_id in verdict.merge_ids:
+            raise MergeRefusedError(verdict.reason)
 
     def _judge(
         self,
@@ -283,6 +301,8 @@ class _Table:
 
     def propose(self, verdict: _Verdict) -> _Verdict:
         """What holds: this, unless another was first."""
+        ids = sorted({laid.card.merge_id for laid in self.laid.values()})
+        verdict = msgspec.structs.replace(verdict, merge_ids=ids)
         text = self._shelf.first(self._verdict, msgspec.json.encode(verdict).decode())
         return msgspec.json.decode(text, type=_Verdict)
 

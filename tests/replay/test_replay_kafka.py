@@ -131,10 +131,10 @@ def test_a_real_merge_slows_the_requests_it_meets(
     broker: EmbeddedBroker, prefix: str, tmp_path: Path
 ) -> None:
     ready = tmp_path / "ready"
-    clock = clock_from_now(20)
+    clock = clock_from_now(10)
     # 5 a second keep the eight slots from filling even while slowed: service follows arrival.
     process = start(
-        broker, prefix, "--regime", "constant", "--duration", 3, "--rate", 5,
+        broker, prefix, "--regime", "constant", "--duration", 6, "--rate", 5,
         "--ready-file", ready, clock=clock,
     )  # fmt: skip
     wait_for(ready, process)

@@ -36,6 +36,11 @@ def agrees(mine: Card) -> Role:
     return lambda group: group.agree(mine, lambda: None)
 
 
+def agrees_with_all(mine: Card) -> Role:
+    names = [f"learner-{rank}" for rank in range(3)]
+    return lambda group: group.agree(mine, lambda: None, names)
+
+
 def test_equal_cards_agree_and_everybody_sees_all(in_group: InGroup) -> None:
     cards = [card(finite=rank != 1) for rank in range(3)]
     assert in_group([agrees(one) for one in cards]) == [cards] * 3
@@ -52,9 +57,29 @@ def test_equal_cards_agree_and_everybody_sees_all(in_group: InGroup) -> None:
 def test_any_mismatch_makes_all_refuse_together(
     in_group: InGroup, other: Card, reason: str
 ) -> None:
-    refused = in_group([agrees(card()), agrees(card()), agrees(other)])
+    refused = in_group([agrees_with_all(one) for one in (card(), card(), other)])
     assert [type(one) for one in refused] == [MergeRefusedError] * 3
     assert {str(one) for one in refused} == {reason}
+
+
+def test_who_comes_when_the_others_have_refused_is_told_at_once(in_group: InGroup) -> None:
+    refused_by_two = threading.Barrier(3)
+
+    def early(mine: Card) -> Role:
+        def role(group: GlooGroup) -> Any:
+            try:
+                return agrees_with_all(mine)(group)
+            finally:
+                refused_by_two.wait(60)
+
+        return role
+
+    def late(group: GlooGroup) -> Any:
+        refused_by_two.wait(60)
+        return agrees_with_all(card())(group)
+
+    refused = in_group([early(card()), early(card(epoch=1)), late])
+    assert {str(one) for one in refused} == {"mismatch: epoch 0 and 1"}
 
 
 def test_who_comes_after_the_others_gave_up_does_not_go_alone(in_group: InGroup) -> None:
