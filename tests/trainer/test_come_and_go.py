@@ -126,7 +126,8 @@ def test_a_loop_that_comes_late_breaks_and_comes_back_merges_with_the_others(
 ) -> None:
     start = functools.partial(Loop, meeting_port, f"go-{next(ROOMS)}")
     first = [start(rank, join_timeout_s=1.0) for rank in (0, 1)]
-    until(lambda: together(first))
+    # Long enough for what they say of themselves, four times a second, to be of after a merge.
+    until(lambda: all(max(one.merged, default=0) >= 10 for one in first))
     late = start(2, breaks=True)
     until(lambda: together([*first, late]))
     late.end()
