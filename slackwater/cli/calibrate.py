@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.server_options import Endpoint, Model, VllmPython, Vocabulary
 from slackwater.errors import InputError
 
 MINUTES = 10.0
@@ -18,26 +19,10 @@ def calibrate(
             "--launch-vllm", help="Start a vLLM with a tiny model here, and measure that."
         ),
     ] = False,
-    vllm_python: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Interpreter that has vLLM, for --launch-vllm.",
-            show_default=".venv-vllm of the checkout",
-        ),
-    ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="An OpenAI-compatible server that runs already."),
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The model's name at --endpoint.")] = None,
-    vocabulary: Annotated[
-        int | None,
-        typer.Option(
-            help="Prompts of token ids below this, for a vLLM without a tokenizer.",
-            show_default="prompts of words",
-        ),
-    ] = None,
+    vllm_python: VllmPython = None,
+    endpoint: Endpoint = None,
+    model: Model = None,
+    vocabulary: Vocabulary = None,
     merge_command: Annotated[
         str | None,
         typer.Option(

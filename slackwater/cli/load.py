@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.traffic_options import SkipBad
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def load(
             "--format", help="As `slackwater replay` takes it.", show_default="by content"
         ),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and count them.")
-    ] = False,
+    skip_bad: SkipBad = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="Ask /v1/chat/completions, not /v1/completions.")
     ] = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.traffic_options import SkipBad
 from slackwater.errors import BrokerError, InputError
 from slackwater.settings import RUN_ID_ENV
 
@@ -76,9 +77,7 @@ def replay(
             show_default="by content",
         ),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and count them.")
-    ] = False,
+    skip_bad: SkipBad = False,
     latency: Annotated[
         str, typer.Option(help="model: from tokens and queue; recorded: from the trace.")
     ] = "model",

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.server_options import Endpoint, Model, VllmPython, Vocabulary
 from slackwater.policies import POLICY_NAMES
 
 
@@ -13,26 +14,10 @@ def trial(
         bool,
         typer.Option("--launch-vllm", help="Start a vLLM with a tiny model, for all runs."),
     ] = False,
-    vllm_python: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Interpreter that has vLLM, for --launch-vllm.",
-            show_default=".venv-vllm of the checkout",
-        ),
-    ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="An OpenAI-compatible server that runs already."),
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The model's name at --endpoint.")] = None,
-    vocabulary: Annotated[
-        int | None,
-        typer.Option(
-            help="Prompts of token ids below this, for a vLLM without a tokenizer.",
-            show_default="prompts of words",
-        ),
-    ] = None,
+    vllm_python: VllmPython = None,
+    endpoint: Endpoint = None,
+    model: Model = None,
+    vocabulary: Vocabulary = None,
     policies: Annotated[
         str | None,
         typer.Option(
