@@ -1,12 +1,12 @@
 """Events of a server seen from outside, bounded on their way to the sender's thread."""
 
 import itertools
-import threading
 from collections.abc import Iterator
 
 from slackwater.clock import RunClock
 from slackwater.events import Load, Request, RequestsEvent
 from slackwater.vllm.buffer import Buffer
+from slackwater.vllm.ends import Ends
 from slackwater.vllm.reading import Source
 from slackwater.vllm.reporter import LOADS_LIMIT, REQUESTS_LIMIT, Counts
 
@@ -31,9 +31,7 @@ class Outbox:
         self.last_fault: Exception | None = None
         self._requests: Buffer[Request] = Buffer(REQUESTS_LIMIT)
         self._loads: Buffer[Load] = Buffer(LOADS_LIMIT)
-        self._ends = threading.Lock()
-        self._acked = 0
-        self._failed = 0
+        self._ends = Ends()
 
     def put(self, event: RequestsEvent) -> None:
         """Add an event; never blocks."""
@@ -54,30 +52,27 @@ class Outbox:
 
     def acked(self, count: int) -> None:
         """So many events have reached the broker."""
-        with self._ends:
-            self._acked += count
+        self._ends.add(acked=count)
 
     def failed(self, count: int) -> None:
         """So many events were given up by the broker's client."""
-        with self._ends:
-            self._failed += count
+        self._ends.add(failed=count)
 
     @property
     def in_flight(self) -> int:
         """Events handed out and neither acknowledged nor given up."""
-        with self._ends:
-            return self._requests.taken + self._loads.taken - self._acked - self._failed
+        return self._ends.in_flight(lambda: self._requests.taken + self._loads.taken)
 
     @property
     def dropped(self) -> int:
         """Events that will never arrive."""
-        return self._requests.dropped + self._loads.dropped + self._failed
+        return self._requests.dropped + self._loads.dropped + self._ends.failed
 
     def counts(self) -> Counts:
         """What became of the events so far."""
         return Counts(
             recorded=self._requests.added + self._loads.added,
-            sent=self._acked,
+            sent=self._ends.acked,
             dropped=self.dropped,
             queued=len(self._requests) + len(self._loads) + self.in_flight,
             faults=0,

@@ -5,7 +5,6 @@ every request, so it only notes references; the sender's thread makes events of 
 """
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from slackwater.events import RequestsEvent
 from slackwater.vllm.buffer import Buffer
+from slackwater.vllm.ends import Ends
 from slackwater.vllm.reading import (
     Sample,
     Source,
@@ -102,9 +102,7 @@ class Reporter:
         self._sampled = 0
         self._unreadable = 0
         self._handed_out = 0
-        self._ends = threading.Lock()
-        self._acked = 0
-        self._failed = 0
+        self._ends = Ends()
 
     def record(self, scheduler_stats: Any = None, iteration_stats: Any = None) -> None:
         """Note what vLLM reports; never raises and never waits."""
@@ -187,31 +185,28 @@ class Reporter:
 
     def acked(self, count: int) -> None:
         """So many events have reached the broker."""
-        with self._ends:
-            self._acked += count
+        self._ends.add(acked=count)
 
     def failed(self, count: int) -> None:
         """So many events were given up by the broker's client."""
-        with self._ends:
-            self._failed += count
+        self._ends.add(failed=count)
 
     @property
     def dropped(self) -> int:
         """Events that will never arrive."""
         pushed_out = self._finished.dropped + self._loads.dropped
-        return pushed_out + self._unrecorded + self._unreadable + self._failed
+        return pushed_out + self._unrecorded + self._unreadable + self._ends.failed
 
     @property
     def in_flight(self) -> int:
         """Events handed out and neither acknowledged nor given up."""
-        with self._ends:
-            return self._handed_out - self._acked - self._failed
+        return self._ends.in_flight(lambda: self._handed_out)
 
     def counts(self) -> Counts:
         """What became of the events so far."""
         return Counts(
             recorded=self._finished.added + self._loads.added + self._sampled + self._unrecorded,
-            sent=self._acked,
+            sent=self._ends.acked,
             dropped=self.dropped,
             queued=len(self._finished) + len(self._loads) + self.in_flight,
             faults=self._unrecorded + self._unreadable,
