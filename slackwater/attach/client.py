@@ -1,18 +1,19 @@
 """The attach client: one object between a training loop and the merge group."""
 
 import logging
-import operator
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, SupportsIndex
+from typing import Any, TypeVar
 
 import msgspec
 
 from slackwater.attach.guard import never_raises
 from slackwater.attach.link import Link
+from slackwater.attach.numbers import seconds as duration
+from slackwater.attach.numbers import whole
 from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace
@@ -40,6 +41,8 @@ CLOSE_TIMEOUT_S = 2.0
 REASON_CHARS = 200
 # More than any step trains on; sums of it stay exact in JSON.
 MOST_TOKENS = 2**40
+
+N = TypeVar("N", int, float)
 
 
 class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +142,6 @@ class Attachment:
         self._pace = Pace()
         self._step_wall_us: int | None = None
         self._tokens_since_merge = 0
-        self._tokens_odd = False
         self._tokens_at_order = 0
         self._commanded = False
         self._told: set[str] = set()
@@ -197,7 +199,7 @@ class Attachment:
                 if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
                     tokens = self._tokens_said(tokens)
                 if type(step) is not int:
-                    step = operator.index(step)
+                    step = _step_number(step)
                 self._tokens_since_merge = since = self._tokens_since_merge + tokens
                 left = (
                     wall_us,
@@ -277,13 +279,15 @@ class Attachment:
                 MERGES,
                 Finished(
                     **self._about(order.merge_id, order.step, reason),
-                    seconds=seconds,
-                    exchange_s=exchange_s,
-                    checkpoint_s=checkpoint_s,
-                    bytes_exchanged=bytes_exchanged,
-                    checkpoint_bytes=checkpoint_bytes,
-                    parameters=parameters,
-                    digest=digest,
+                    seconds=self._or_zero("seconds", seconds, duration(seconds), "a number"),
+                    exchange_s=duration(exchange_s),
+                    checkpoint_s=duration(checkpoint_s),
+                    bytes_exchanged=self._or_zero(
+                        "bytes_exchanged", bytes_exchanged, whole(bytes_exchanged), "a whole number"
+                    ),
+                    checkpoint_bytes=whole(checkpoint_bytes),
+                    parameters=whole(parameters),
+                    digest=str(digest)[:REASON_CHARS] if digest else None,
                 ),
             )
 
@@ -386,19 +390,19 @@ class Attachment:
             self._say_uncommanded(order)
         return order
 
-    def _tokens_said(self, tokens: SupportsIndex) -> int:
-        """The tokens of a step as an int; what cannot be any is said once, and counts as none."""
-        try:
-            found = operator.index(tokens)
-        except TypeError:
-            found = -1
-        if 0 <= found <= MOST_TOKENS:
+    def _tokens_said(self, tokens: object) -> int:
+        """The tokens of a step as an int."""
+        return self._or_zero("tokens", tokens, whole(tokens, MOST_TOKENS), "a whole number")
+
+    def _or_zero(self, name: str, given: object, found: N | None, kind: str) -> N | int:
+        """What was found in a value that an event must have; 0, said once, when nothing was."""
+        if found is not None:
             return found
         self.errors += 1
-        if not self._tokens_odd:
-            self._tokens_odd = True
-            what = "attachment: tokens is %r; it must be a whole number, 0 or more: counted as 0"
-            self._log.error(what, tokens)
+        if f"odd {name}" not in self._told:
+            self._told.add(f"odd {name}")
+            what = "attachment: %s is %s; it must be %s, 0 or more: counted as 0"
+            self._log.error(what, name, repr(given)[:REASON_CHARS], kind)
         return 0
 
     def _step_event(self, left: Left) -> Step | None:
@@ -494,7 +498,8 @@ class Attachment:
             "learner": self.learner,
             "merge_id": merge_id,
             "step": step,
-            "reason": reason[:REASON_CHARS],
+            # An empty one would be no reason to any reader.
+            "reason": reason[:REASON_CHARS] or None,
         }
 
     def _beat(self) -> None:
@@ -514,3 +519,11 @@ class Attachment:
                 group=self._group,
             ),
         )
+
+
+def _step_number(given: object) -> int:
+    found = whole(given)
+    if found is None:
+        msg = f"step is {given!r}; it must be a whole number, 0 or more"
+        raise InputError(msg)
+    return found

@@ -279,6 +279,39 @@ def test_tokens_that_cannot_be_are_counted_and_spoil_no_later_step(tokens: Any) 
     assert learner.summary().errors == 1
 
 
+@pytest.mark.parametrize("tokens", [8.0, np.float64(8), np.float32(8), np.int64(8)])
+def test_a_float_without_a_fraction_is_a_number_of_tokens(tokens: Any) -> None:
+    with attach(NOWHERE) as learner:
+        learner.on_step(tokens, 1.0, tokens)
+        (event,) = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    (read,) = Codec(LEARNERS).decode(encode_lines([event])).events
+    assert (read.step, read.tokens) == (8, 8)
+    assert learner.summary().errors == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "read", "errors"),
+    [
+        ({"seconds": np.float32(0.5), "bytes_exchanged": 32e6}, (0.5, 32_000_000, None), 0),
+        ({"seconds": 1, "bytes_exchanged": np.int64(4), "parameters": 2.5}, (1.0, 4, None), 0),
+        ({"seconds": -1.0, "bytes_exchanged": "4 MB", "digest": ""}, (0.0, 0, None), 2),
+    ],
+)
+def test_the_end_of_a_merge_can_be_read_whatever_numbers_it_was_told_in(
+    caplog: pytest.LogCaptureFixture, given: dict[str, Any], read: tuple[Any, ...], errors: int
+) -> None:
+    with attach(NOWHERE, corridor=Corridor(2, 4)) as learner:
+        for step in range(1, 9):
+            if order := learner.on_step(step, 1.0, 1):
+                learner.finished(order, **given)
+        found = [event for _, event in learner._outbox.take(10) if isinstance(event, Finished)]
+    decoded = Codec(MERGES).decode(encode_lines(found))
+    assert not decoded.bad
+    assert [(e.seconds, e.bytes_exchanged, e.digest) for e in decoded.events] == [read] * 2
+    assert learner.summary().errors == 2 * errors
+    assert len([r for r in caplog.records if "counted as 0" in r.getMessage()]) == errors
+
+
 def test_numbers_of_numpy_are_reported_as_numbers() -> None:
     codec = Codec(LEARNERS)
     with attach(NOWHERE) as learner:
