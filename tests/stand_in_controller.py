@@ -10,7 +10,7 @@ from slackwater.settings import RunSettings
 from slackwater.topics import COMMANDS, LEARNERS, MERGES
 from slackwater.transport import BatchProducer, reader
 
-PATIENCE_S = 40.0
+PATIENCE_S = 100.0
 
 
 class Controller:

@@ -71,7 +71,7 @@ class Limits:
     """How long the supervisor waits for what, in seconds of wall time."""
 
     ready_s: float = 90.0
-    settle_s: float = 30.0
+    settle_s: float = 60.0
     quiet_s: float = 1.0
     drain_s: float = 30.0
     end_s: float = 20.0

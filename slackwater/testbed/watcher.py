@@ -16,10 +16,11 @@ FRESH_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A snapshot and when it was begun, on the monotonic clock."""
+    """A snapshot, when it was begun and when its answer came, on the monotonic clock."""
 
     snapshot: Snapshot
     at_s: float
+    answered_s: float
 
 
 class Watcher:
@@ -32,7 +33,7 @@ class Watcher:
         monotonic: seconds.
         take: reads a snapshot; `snapshot.brief` costs the writer far less than all of it.
         every_s: wall seconds between two of them.
-        fresh_s: an older one says nothing any more.
+        fresh_s: one whose answer came longer ago says nothing any more.
     """
 
     def __init__(
@@ -88,17 +89,18 @@ class Watcher:
 
     def _fresh(self) -> Look | None:
         look = self.look
-        return look if look and self._monotonic() - look.at_s < self._fresh_s else None
+        return look if look and self._monotonic() - look.answered_s < self._fresh_s else None
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
             began_s = self._monotonic()
             try:
-                self.look = Look(self._take(self._query, self._speed), began_s)
+                snapshot = self._take(self._query, self._speed)
             except SlackwaterError:
                 # Not there yet, or busy: `pending_merges` and `missing` then say that they do
                 # not know, and the supervisor's limits end the wait.
                 continue
+            self.look = Look(snapshot, began_s, self._monotonic())
 
 
 def acknowledged(summaries: dict[str, dict[str, Any]]) -> int:

@@ -51,7 +51,7 @@ class RealRun:
 
     def end(self) -> dict[str, object]:
         """Wait for the end; the summary."""
-        out, errors = self.process.communicate(timeout=100)
+        out, errors = self.process.communicate(timeout=250)
         self.errors.append(errors)
         return json.loads(out) if out else {}
 
