@@ -16,7 +16,7 @@ from slackwater.attach.numbers import seconds as duration
 from slackwater.attach.numbers import whole
 from slackwater.attach.orders import H_MAX, MergeOrder
 from slackwater.attach.outbox import Outbox
-from slackwater.attach.pace import Pace
+from slackwater.attach.pace import Pace, slower_of
 from slackwater.attach.pressure import REFRESH_S, HostPressure
 from slackwater.attach.protocol import Await, Protocol
 from slackwater.attach.steps import NO_PRESSURE, Left, step_event
@@ -140,6 +140,7 @@ class Attachment:
         self._participants = frozenset(participants)
         self._pressure = pressure
         self._pace = Pace()
+        self._slow_step_s: float | None = None
         self._step_wall_us: int | None = None
         self._tokens_since_merge = 0
         self._tokens_at_order = 0
@@ -413,11 +414,13 @@ class Attachment:
             waited_us = self._wall_us() - left[0]
             if self._pressure is not None and waited_us < REFRESH_S * US_PER_S:
                 host = self._pressure.read()
-            return step_event(left, self._run_id, self._group, self.learner, self._clock, host)
+            step = step_event(left, self._run_id, self._group, self.learner, self._clock, host)
         except (TypeError, ValueError, OverflowError):
             self.errors += 1
             self._log.exception("attachment: a step could not be reported; training goes on")
             return None
+        self._slow_step_s = slower_of(self._slow_step_s, step.step_time_s)
+        return step
 
     def _await_promises(self, step: int) -> MergeOrder | None:
         deadline = time.monotonic() + self._commit_timeout_s
@@ -440,6 +443,7 @@ class Attachment:
                 self._commanded = True
                 if self._step_wall_us is not None:
                     self._protocol.step_us = self._clock.event_us(self._step_wall_us)
+                self._protocol.step_time_s = self._slow_step_s
                 if not self._protocol.command(event, self._clock.now_us()):
                     self._ignored["duplicate"] += 1
             elif isinstance(event, Pause | Resume):

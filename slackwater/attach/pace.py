@@ -2,6 +2,9 @@
 
 from slackwater.clock import US_PER_S
 
+# Of the slowest step, with each faster one.
+FORGET = 0.9
+
 # A step that has ended, and when the one after it began, in microseconds.
 Mark = tuple[int, int]
 
@@ -39,3 +42,13 @@ def step_seconds(mark: Mark, step: int, now_us: int) -> float | None:
     if step <= before or now_us <= since_us:
         return None
     return (now_us - since_us) / (step - before) / US_PER_S
+
+
+def slower_of(slow_s: float | None, step_time_s: float | None) -> float | None:
+    """The time of a learner's slower steps, one more step considered.
+
+    The slowest so far, less a tenth with each faster one: what it took once, it may take again.
+    """
+    if slow_s is None or step_time_s is None:
+        return slow_s if step_time_s is None else step_time_s
+    return max(step_time_s, FORGET * slow_s)

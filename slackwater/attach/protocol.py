@@ -38,6 +38,15 @@ from slackwater.events import SKIPPED_LATE, Accepted, MergeCommand, Skipped
 
 KEPT_IDS = 1024
 
+# How far ahead a command may look, in times to H_max: a moment that far brings the learner to
+# H_max first in any case, and a deadline has room for a lead of half of that way and more.
+MOMENT_SPANS = 2
+DEADLINE_SPANS = 10
+# For learners of quick steps, whose way to H_max is shorter than clocks and brokers are late.
+LEAST_AHEAD_US = 60 * 1_000_000
+# While the step time is unknown, and for deadlines, which hold nobody up by themselves.
+UNKNOWN_AHEAD_US = 3_600 * 1_000_000
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -82,6 +91,7 @@ class Protocol:
         epoch: merges that the shared weights have been through.
         last_merge_step: where the last merge that was done stands.
         forced_step: where H_max forces the next one.
+        step_time_s: of its slower steps, to be set by whoever measures them; None while unknown.
     """
 
     def __init__(
@@ -99,6 +109,7 @@ class Protocol:
         self._quorum = quorum
         self.step = 0
         self.step_us: int | None = None
+        self.step_time_s: float | None = None
         self.epoch = 0
         self.last_merge_step = 0
         self.forced_step = corridor.last(0)
@@ -265,11 +276,36 @@ class Protocol:
             return f"peer_skipped: {withdrawn}"
         if now_us > command.deadline_us:
             return f"expired: {(now_us - command.deadline_us) / 1e6:.3f} s after its deadline"
+        far = self._refusal_of_far(command, now_us)
+        if far is not None:
+            return far
         if command.moment_us is not None:
             return self._refusal_of_moment(command.moment_us)
         if command.at_step is None:
             return "unclear: the command names neither a step nor a moment"
         return self._refusal_of_step(command.at_step)
+
+    def _refusal_of_far(self, command: MergeCommand, now_us: int) -> str | None:
+        """A promise to it would keep all other commands away until H_max."""
+        limits = (
+            ("moment", command.moment_us, self._most_ahead_us(MOMENT_SPANS, LEAST_AHEAD_US)),
+            (
+                "deadline",
+                command.deadline_us,
+                self._most_ahead_us(DEADLINE_SPANS, UNKNOWN_AHEAD_US),
+            ),
+        )
+        for what, at_us, most_us in limits:
+            if at_us is not None and at_us - now_us > most_us:
+                ahead_s, most_s = (at_us - now_us) / 1e6, most_us / 1e6
+                return f"far: its {what} is {ahead_s:.0f} s ahead, {most_s:.0f} s are allowed here"
+        return None
+
+    def _most_ahead_us(self, spans: int, least_us: int) -> int:
+        if self.step_time_s is None:
+            return max(least_us, UNKNOWN_AHEAD_US)
+        span_s = self._corridor.max_gap_steps * self.step_time_s
+        return max(least_us, round(spans * span_s * 1e6))
 
     def _refusal_of_moment(self, moment_us: int) -> str | None:
         if self.step_us is None or self.step_us < moment_us:

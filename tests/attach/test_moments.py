@@ -142,3 +142,35 @@ def test_gaps_stay_in_its_own_corridor_whatever_moments_are_commanded(
     gaps = [b - a for a, b in itertools.pairwise(starts)]
     assert all(5 <= gap <= 20 for gap in gaps)
     assert 120 - starts[-1] < 20
+
+
+@pytest.mark.parametrize(
+    ("step_time_s", "moment_s", "deadline_s", "reason"),
+    [
+        (None, 3_601, 3_602, "far: its moment is 3601 s ahead, 3600 s are allowed here"),
+        (0.1, 61, 62, "far: its moment is 61 s ahead, 60 s are allowed here"),
+        (0.1, 2, 3_601, "far: its deadline is 3601 s ahead, 3600 s are allowed here"),
+        (10.0, 401, 402, "far: its moment is 401 s ahead, 400 s are allowed here"),
+        (10.0, None, 3_601, "far: its deadline is 3601 s ahead, 3600 s are allowed here"),
+    ],
+)
+def test_a_command_too_far_ahead_is_refused_and_the_next_one_is_not(
+    step_time_s: float | None, moment_s: int | None, deadline_s: int, reason: str
+) -> None:
+    learner = Learner()
+    learner.step_time_s = step_time_s
+    moment_us = None if moment_s is None else NOW_US + moment_s * 1_000_000
+    at_step = 10 if moment_s is None else None
+    far_us = NOW_US + deadline_s * 1_000_000
+    learner.told("far", at_step, moment_us=moment_us, deadline_us=far_us)
+    told(learner, "m1", MOMENT_US)
+    assert [words[:2] for words in learner.said] == [("skipped", "far"), ("accepted", "m1")]
+    assert learner.said[0][3] == reason
+
+
+def test_a_moment_before_h_max_is_never_too_far() -> None:
+    learner = Learner()
+    learner.step_time_s = 40.0
+    h_max_us = NOW_US + 20 * 40_000_000
+    told(learner, "m1", h_max_us, deadline_us=h_max_us + 10_000_000)
+    assert learner.said[0][0] == "accepted"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slackwater.attach import Attachment, Corridor
-from slackwater.attach.pace import Pace, step_seconds
+from slackwater.attach.pace import Pace, slower_of, step_seconds
 from slackwater.clock import RunClock
 from slackwater.events import Step
 from slackwater.settings import RunSettings
@@ -52,3 +52,11 @@ def test_step_time_is_measured_in_event_time_and_leaves_out_merges(
     said = controller.hears(lambda said: sum(isinstance(e, Step) for e in said) == 6)
     times = {e.step: e.step_time_s for e in said if isinstance(e, Step)}
     assert times == {1: None, 2: 0.2, 3: 0.2, 4: 0.2, 5: 0.2, 6: 0.7}
+
+
+def test_the_time_of_slow_steps_is_forgotten_by_a_tenth_with_each_faster_one() -> None:
+    assert slower_of(None, None) is None
+    assert slower_of(None, 2.0) == 2.0
+    assert slower_of(2.0, None) == 2.0
+    assert slower_of(10.0, 1.0) == 9.0
+    assert slower_of(1.0, 3.0) == 3.0
