@@ -145,6 +145,8 @@ class Attachment:
         self._tokens_since_merge = 0
         self._tokens_at_order = 0
         self._commanded = False
+        # The step from which commands could come: no pause, and this learner was there.
+        self._led_from: int | None = None
         self._told: set[str] = set()
         self.errors = 0
         self._accepted = 0
@@ -338,6 +340,7 @@ class Attachment:
         """
         with self._changed:
             self._protocol.joined(step, last_merge_step, epoch, retry_step)
+            self._led_from = step + 1
             self._pace.resume(step, self._wall_us())
             self._tokens_since_merge, self._tokens_at_order = tokens, 0
 
@@ -420,6 +423,8 @@ class Attachment:
             self._log.exception("attachment: a step could not be reported; training goes on")
             return None
         self._slow_step_s = slower_of(self._slow_step_s, step.step_time_s)
+        if self._led_from is None:
+            self._led_from = step.step
         return step
 
     def _await_promises(self, step: int) -> MergeOrder | None:
@@ -448,6 +453,7 @@ class Attachment:
                     self._ignored["duplicate"] += 1
             elif isinstance(event, Pause | Resume):
                 self._protocol.paused = isinstance(event, Pause)
+                self._led_from = self._protocol.step + 1
             elif isinstance(event, Accepted | Skipped):
                 self._protocol.heard(event)
             self._changed.notify_all()
@@ -468,14 +474,19 @@ class Attachment:
         )
 
     def _say_uncommanded(self, order: MergeOrder) -> None:
-        if order.forced and not self._commanded:
+        if order.forced and not self._commanded and self._was_led(order):
             self._warn_once(
                 H_MAX,
                 "%s: H_max forces the merge at step %d; no command has come for run %s, group %s. "
                 "Does slackwater stream run, with the same broker, topic prefix, run, group and "
-                "clock?",
+                "clock, and is the group not paused?",
                 *(self.learner, order.step, self._run_id, self._group),
             )
+
+    def _was_led(self, order: MergeOrder) -> bool:
+        """True when a command could have come at any step since H_min."""
+        first = self.corridor.first(order.step - order.steps_since_merge)
+        return not self._protocol.paused and (self._led_from or 0) <= first
 
     def _warn_once(self, what: str, text: str, *values: object) -> None:
         if what not in self._told:

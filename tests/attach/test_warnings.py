@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
-from slackwater.events import Accepted, Skipped, Started
+from slackwater.events import Accepted, Pause, Resume, Skipped, Started
 from slackwater.settings import RunSettings
 from slackwater.topics import MERGES
 from slackwater.transport import BatchProducer
@@ -40,6 +40,41 @@ def test_a_merge_that_nobody_commanded_asks_once_for_the_stream(
     said = [r.getMessage() for r in caplog.records if "H_max" in r.getMessage()]
     assert len(said) == 1
     assert "step 10; no command has come for run mine, group default" in said[0]
+
+
+@pytest.mark.parametrize("joined_at", [3, 7])
+def test_who_resumes_after_h_min_is_not_told_before_the_next_gap_that_nobody_commands(
+    caplog: pytest.LogCaptureFixture, joined_at: int
+) -> None:
+    with attach(RunSettings(bootstrap="127.0.0.1:9"), max_gap_steps=10) as alone:
+        alone.joined(joined_at, 0, 0)
+        for step in range(joined_at + 1, 31):
+            if order := alone.on_step(step, 1.0, 1):
+                alone.finished(order, seconds=0.1, bytes_exchanged=1)
+    (said,) = [r.getMessage() for r in caplog.records if "no command has come" in r.getMessage()]
+    assert f"at step {10 if joined_at < 5 else 20};" in said
+
+
+@pytest.mark.kafka
+def test_a_group_that_was_paused_is_not_told_that_nobody_commands(
+    settings: RunSettings, controller: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    about: dict[str, Any] = {"run_id": "run-1", "group": "default"}
+    with attach(settings, max_gap_steps=10) as learner:
+        until(lambda: learner.summary().connected)
+        controller.send(Pause(at_us=time.time_ns() // 1000, **about))
+        until(lambda: learner._protocol.paused)
+        for step in range(1, 18):
+            if order := learner.on_step(step, 1.0, 1):
+                learner.finished(order, seconds=0.1, bytes_exchanged=1)
+        controller.send(Resume(at_us=time.time_ns() // 1000, **about))
+        until(lambda: not learner._protocol.paused)
+        assert [learner.on_step(step, 1.0, 1) is None for step in (18, 19, 20)] == [
+            True,
+            True,
+            False,
+        ]
+    assert "no command has come" not in caplog.text
 
 
 @pytest.mark.kafka
