@@ -83,7 +83,7 @@ def test_a_short_run_is_complete_and_leaves_nothing_but_its_log(tmp_path: Path) 
     # H_max stands within the run: a machine too busy for commands still merges.
     options = (
         "--duration",
-        "12",
+        "24",
         "--max-gap-steps",
         "300",
         "--shadow",
