@@ -1,0 +1,337 @@
+"""Does the `closed_loop` model say what merges do to a real closed-loop client?
+
+    make bench-closed-loop ARGS="--rounds 6 --seconds 30"
+
+Blocks of learners that merge and of learners that do not, in random order, on one real vLLM; the
+client of the paper keeps a batch of requests at the server, the next when all are back. From the
+blocks come the model's three figures: a batch's median time without merges, its median time when
+it starts in a window, and the mean window. The model then plays the same blocks with the windows
+where they were, and its excess violation is set beside the measured one.
+
+Intervals resample merges, each with what was sent up to the next one, and stretches of 5 s of the
+blocks without: the same draw for both, the figures of the model made anew from it. The objective
+lies between the model's two times (their geometric mean, as the paper's 1.0 s lies between 0.73 and
+1.24 s) and is fixed: nearer to either it would ask how batches scatter, of which the model is mute.
+"""
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.serving.closed_loop import ClosedLoop
+from calibration.serving.concurrency import BurstSchedule
+from calibration.serving.contract import requests_of, windows_of
+from sidecar.experiment.led import Learners, LedLearners
+from sidecar.experiment.record import Merge
+from sidecar.launch import PYTHON, LaunchedVllm
+from sidecar.load import VLLM_TOKENS, Anchor, Bursts, Endpoint, Outcome, start_closed_loop
+
+US_PER_S = 1e6
+STRETCH_S = 5.0
+RESAMPLES = 500
+WARM_UP_MERGES = 2
+PAUSE_S = (1.0, 4.0)
+VOCABULARY = 4096
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch: seconds from its block's start, how long until the last answer, how many."""
+
+    start_s: float
+    took_s: float
+    requests: int
+
+
+@dataclass
+class Block:
+    """What one block saw: windows as seconds from its start, batches, and outcomes by status."""
+
+    merging: bool
+    length_s: float
+    windows: list[tuple[float, float]] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    statuses: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is resampled: one merge with all up to the next one, or a stretch without merges."""
+
+    batches: tuple[Batch, ...]
+    window_s: float | None
+    length_s: float
+
+
+def main() -> None:
+    """Measure, model, print, write JSON."""
+    options = asked()
+    with tempfile.TemporaryDirectory() as folder:
+        blocks = play(options, Path(folder))
+    result = {
+        "schema_version": 1,
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "options": {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()},
+        **compared(blocks, options),
+    }
+    show(result)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def asked() -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=6, help="blocks of each kind")
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of a block")
+    parser.add_argument("--at-a-time", type=int, default=4, help="requests in a batch")
+    parser.add_argument("--parameters", type=float, default=32e6, help="of each learner's model")
+    parser.add_argument("--vllm-python", type=Path, default=PYTHON)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, default=Path("results/closed-loop.json"))
+    return parser.parse_args()
+
+
+def play(options: argparse.Namespace, folder: Path) -> list[Block]:
+    """All blocks, after merges that nobody measures."""
+    rng, anchor = np.random.default_rng(options.seed), Anchor.now()
+    learners = Learners(parameters=round(options.parameters), seed=options.seed)
+    led = LedLearners(learners, anchor, folder)
+    blocks: list[Block] = []
+    with LaunchedVllm(options.vllm_python, log=folder / "vllm.log") as server:
+        endpoint = Endpoint(
+            url=server.base_url, model=server.model, vocabulary=VOCABULARY, extra=VLLM_TOKENS
+        )
+        led.start(nothing)
+        try:
+            led.train(nothing)
+            one_block(led, endpoint, options, rng, anchor, merges=WARM_UP_MERGES)
+            for _ in range(options.rounds):
+                for merging in rng.permutation([True, False]):
+                    blocks.append(
+                        one_block(
+                            led, endpoint, options, rng, anchor, merges=None if merging else 0
+                        )
+                    )
+                    print(f"block {len(blocks)} of {2 * options.rounds}", flush=True)
+        finally:
+            led.stop()
+    return blocks
+
+
+def nothing() -> None:
+    """Nobody interrupts."""
+
+
+def one_block(
+    led: LedLearners,
+    endpoint: Endpoint,
+    options: argparse.Namespace,
+    rng: np.random.Generator,
+    anchor: Anchor,
+    *,
+    merges: int | None,
+) -> Block:
+    """Batches for as long as a block lasts, and `merges` merges beside them; None: all that fit."""
+    block = Block(merges != 0, options.seconds)
+    outcomes: list[Outcome] = []
+    began_s = time.monotonic()
+    load = start_closed_loop(
+        endpoint,
+        Bursts(quiet=options.at_a_time, busy=options.at_a_time),
+        duration_s=options.seconds,
+        on_outcome=outcomes.append,
+        anchor=anchor,
+    )
+    made: list[Merge] = []
+    last_s = 0.0
+    while merges is None or len(made) < merges:
+        pause_s = float(rng.uniform(*PAUSE_S))
+        if time.monotonic() + pause_s + last_s > began_s + options.seconds:
+            break
+        time.sleep(pause_s)
+        made.append(led.merge(f"m{time.monotonic_ns()}", nothing))
+        last_s = (made[-1].end_us - made[-1].start_us) / US_PER_S
+    report = load.result()
+    block.windows = [
+        ((m.start_us - report.started_us) / US_PER_S, (m.end_us - report.started_us) / US_PER_S)
+        for m in made
+        if m.done
+    ]
+    block.batches = batches_of(outcomes, report.started_us)
+    for one in outcomes:
+        block.statuses[one.status] = block.statuses.get(one.status, 0) + 1
+    return block
+
+
+def batches_of(outcomes: Sequence[Outcome], started_us: int) -> list[Batch]:
+    """Batches in order; one that was not answered whole took for ever."""
+    by_number: dict[int, list[Outcome]] = {}
+    for one in outcomes:
+        by_number.setdefault(one.batch if one.batch is not None else -1, []).append(one)
+    found = []
+    for _, own in sorted(by_number.items()):
+        start_us = own[0].scheduled_us
+        whole = all(one.status == "ok" for one in own)
+        took_s = (max(one.ended_us for one in own) - start_us) / US_PER_S if whole else np.inf
+        found.append(Batch((start_us - started_us) / US_PER_S, took_s, len(own)))
+    return found
+
+
+def inside(start_s: float, windows: Sequence[tuple[float, float]]) -> bool:
+    """True when that moment lies in a window."""
+    return any(low <= start_s < high for low, high in windows)
+
+
+def pieces(block: Block) -> list[Piece]:
+    """The units of resampling; batches count from their piece's start.
+
+    What is sent before the first merge of a block belongs to nobody's merge and is left out.
+    """
+    if block.merging:
+        starts = [low for low, _ in block.windows]
+        spans: list[float | None] = [high - low for low, high in block.windows]
+    else:
+        starts = list(np.arange(0.0, block.length_s - STRETCH_S / 2, STRETCH_S))
+        spans = [None] * len(starts)
+    found = []
+    for start, end, span in zip(starts, [*starts[1:], block.length_s], spans, strict=True):
+        own = [b for b in block.batches if start <= b.start_s < end]
+        moved = tuple(Batch(b.start_s - start, b.took_s, b.requests) for b in own)
+        found.append(Piece(moved, span, end - start))
+    return found
+
+
+@dataclass(frozen=True)
+class Said:
+    """Excess violation, measured and modelled, and the figures of the model."""
+
+    measured: float
+    modelled: float
+    rate: float
+    base_rate: float
+    batch_s: float
+    slowed_batch_s: float
+    window_s: float
+
+
+def say(merging: Sequence[Piece], without: Sequence[Piece], slo_s: float, at_a_time: int) -> Said:
+    """Measured and modelled excess of these pieces."""
+    base = np.array([b.took_s for p in without for b in p.batches])
+    slowed = np.array(
+        [b.took_s for p in merging for b in p.batches if b.start_s < (p.window_s or 0.0)]
+    )
+    window_s = float(np.mean([p.window_s for p in merging if p.window_s is not None]))
+    batch_s = float(np.median(base))
+    slowed_batch_s = max(batch_s, float(np.median(slowed)))
+    rate, base_rate = (violating(own, slo_s) for own in (merging, without))
+    modelled = expected(merging, ClosedLoop(batch_s, slowed_batch_s), window_s, slo_s, at_a_time)
+    return Said(rate - base_rate, modelled, rate, base_rate, batch_s, slowed_batch_s, window_s)
+
+
+def objective_s(merging: Sequence[Piece], without: Sequence[Piece]) -> float:
+    """Between a batch's time without merges and its time in a window."""
+    base = [b.took_s for p in without for b in p.batches]
+    slowed = [b.took_s for p in merging for b in p.batches if b.start_s < (p.window_s or 0.0)]
+    return float(np.sqrt(np.median(base) * np.median(slowed)))
+
+
+def violating(own: Sequence[Piece], slo_s: float) -> float:
+    """Share of the requests whose batch took longer."""
+    sent = sum(b.requests for p in own for b in p.batches)
+    late = sum(b.requests for p in own for b in p.batches if b.took_s > slo_s)
+    return late / sent if sent else float("nan")
+
+
+def expected(
+    merging: Sequence[Piece], model: ClosedLoop, window_s: float, slo_s: float, at_a_time: int
+) -> float:
+    """The model's excess, with each merge and the first batch after its start where they were.
+
+    Without merges all batches take `batch_s`: none is late, or all are with merges and without.
+    """
+    if model.batch_s > slo_s:
+        return 0.0
+    sent = late = 0
+    for piece in merging:
+        if not piece.batches:
+            continue
+        # The client goes on from the batch before: the merge begins in the midst of that.
+        first_s = piece.batches[0].start_s
+        always = BurstSchedule(at_a_time, at_a_time, piece.length_s, 0.0)
+        client = ClosedLoop(model.batch_s, model.slowed_batch_s, always)
+        nobody = requests_of([], piece.length_s - first_s)
+        served = client.serve(nobody, windows_of([-first_s], window_s))
+        sent += len(served.latency_s)
+        late += int((served.latency_s > slo_s).sum())
+    return late / sent
+
+
+def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, Any]:
+    """All figures with intervals, and whether measured and modelled excess agree."""
+    merging = [p for block in blocks if block.merging for p in pieces(block)]
+    without = [p for block in blocks if not block.merging for p in pieces(block)]
+    slo_s = objective_s(merging, without)
+    seen = say(merging, without, slo_s, options.at_a_time)
+    rng = np.random.default_rng(options.seed)
+    drawn = [
+        say(draw(merging, rng), draw(without, rng), slo_s, options.at_a_time)
+        for _ in range(RESAMPLES)
+    ]
+    figures = {
+        name: interval(getattr(seen, name), [getattr(one, name) for one in drawn])
+        for name in Said.__dataclass_fields__
+    }
+    gap = interval(seen.measured - seen.modelled, [one.measured - one.modelled for one in drawn])
+    measured, statuses = figures["measured"], dict[str, int]()
+    for block in blocks:
+        for status, count in block.statuses.items():
+            statuses[status] = statuses.get(status, 0) + count
+    return {
+        "merges": len(merging),
+        "batches": sum(len(p.batches) for p in (*merging, *without)),
+        "requests": statuses,
+        "slo_s": slo_s,
+        "figures": figures,
+        "measured_minus_modelled": gap,
+        "agree": measured["low"] <= seen.modelled <= measured["high"],
+    }
+
+
+def draw(own: Sequence[Piece], rng: np.random.Generator) -> list[Piece]:
+    """As many, with replacement."""
+    return [own[i] for i in rng.integers(0, len(own), len(own))]
+
+
+def interval(value: float, drawn: Sequence[float]) -> dict[str, float]:
+    """A figure with its 95% interval."""
+    found: NDArray[np.float64] = np.asarray(drawn)
+    low, high = np.quantile(found, (0.025, 0.975))
+    return {"value": float(value), "low": float(low), "high": float(high)}
+
+
+def show(result: dict[str, Any]) -> None:
+    """A table for people."""
+    print(
+        f"{result['merges']} merges, {result['batches']} batches, requests {result['requests']}, "
+        f"objective {result['slo_s']:.3f} s"
+    )
+    rows = {**result["figures"], "measured - modelled": result["measured_minus_modelled"]}
+    for name, figure in rows.items():
+        print(f"{name:<20} {figure['value']:8.4f}  {figure['low']:8.4f} to {figure['high']:.4f}")
+    word = "lies" if result["agree"] else "does not lie"
+    print(f"the modelled excess {word} in the measured one's interval")
+
+
+if __name__ == "__main__":
+    main()
