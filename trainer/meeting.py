@@ -6,7 +6,9 @@ as well. Without either, learner 0 serves, and while it is away nobody can merge
 """
 
 import contextlib
+import queue
 import socket
+import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -36,6 +38,8 @@ class Meeting:
     timeout_s: float = 5.0
     serves: bool = False
     _server: Store | None = field(default=None, init=False)
+    # A connection that nobody answered in time; the host may answer it yet.
+    _stuck: threading.Thread | None = field(default=None, init=False)
 
     def open(self) -> Shelf:
         """A new connection; raises `ShelfError` when nobody answers."""
@@ -45,20 +49,44 @@ class Meeting:
         """The same for gloo, which waits in it at length; raises `ShelfError`."""
         if self.serves and self._server is None and not answers(self.host, self.port):
             self._server = serve(self.host, self.port)
+        if self._stuck is not None and self._stuck.is_alive():
+            raise self._silence()
         if not answers(self.host, self.port):
             msg = f"nothing listens at {self.host}:{self.port}"
             raise ShelfError(msg)
+        return PrefixStore(f"slackwater/{self.room}", self._connected())
+
+    def _connected(self) -> TCPStore:
+        # torch's own time-out does not hold while the host is frozen, so another thread waits.
+        found: queue.SimpleQueue[TCPStore | RuntimeError] = queue.SimpleQueue()
+
+        def connect() -> None:
+            try:
+                store = TCPStore(
+                    self.host,
+                    self.port,
+                    is_master=False,
+                    timeout=timedelta(seconds=self.timeout_s),
+                    wait_for_workers=False,
+                )
+            except RuntimeError as error:
+                found.put(error)
+            else:
+                found.put(store)
+
+        thread = threading.Thread(target=connect, name="connect store", daemon=True)
+        thread.start()
         try:
-            store = TCPStore(
-                self.host,
-                self.port,
-                is_master=False,
-                timeout=timedelta(seconds=self.timeout_s),
-                wait_for_workers=False,
-            )
-        except RuntimeError as error:
-            raise ShelfError(str(error).partition("\n")[0][:120]) from error
-        return PrefixStore(f"slackwater/{self.room}", store)
+            store = found.get(timeout=self.timeout_s)
+        except queue.Empty:
+            self._stuck = thread
+            raise self._silence() from None
+        if isinstance(store, RuntimeError):
+            raise ShelfError(str(store).partition("\n")[0][:120]) from store
+        return store
+
+    def _silence(self) -> ShelfError:
+        return ShelfError(f"no answer for {self.timeout_s:g} s")
 
     def own_address(self) -> str:
         """The address by which others reach this host; that of the way to the store."""
