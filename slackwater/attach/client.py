@@ -39,6 +39,7 @@ from slackwater.topics import COMMANDS, LEARNERS, MERGES, Topic
 
 CLOSE_TIMEOUT_S = 2.0
 REASON_CHARS = 200
+FOREIGN_GROUP = "foreign_group"
 # More than any step trains on; sums of it stay exact in JSON.
 MOST_TOKENS = 2**40
 
@@ -148,6 +149,7 @@ class Attachment:
         # The step from which commands could come: no pause, and this learner was there.
         self._led_from: int | None = None
         self._told: set[str] = set()
+        self._other_groups: set[str] = set()
         self.errors = 0
         self._accepted = 0
         self._skipped: Counter[str] = Counter()
@@ -461,26 +463,31 @@ class Attachment:
     def _why_ignored(self, event: Any) -> str | None:
         """What is meant for others is not answered: a reply would speak in their log."""
         if event.group != self._group:
-            return "foreign_group"
+            return FOREIGN_GROUP
         return None if event.run_id == self._run_id else "foreign_run"
 
     def _note_ignored(self, why: str, topic: Topic, event: Any) -> None:
         self._ignored[why] += 1
         what = "commands" if topic is COMMANDS else f"merge reports of {event.learner}"
-        self._warn_once(
+        # Groups share their topics: only a run that is another's is out of the ordinary.
+        self._say_once(
+            logging.INFO if why == FOREIGN_GROUP else logging.WARNING,
             f"{why} {topic.kind}",
             "%s of run %s, group %s are not for run %s, group %s; ignored",
             *(what, event.run_id, event.group, self._run_id, self._group),
         )
+        if why == FOREIGN_GROUP and topic is COMMANDS and event.run_id == self._run_id:
+            self._other_groups.add(event.group)
 
     def _say_uncommanded(self, order: MergeOrder) -> None:
         if order.forced and not self._commanded and self._was_led(order):
-            self._warn_once(
+            self._say_once(
+                logging.WARNING,
                 H_MAX,
                 "%s: H_max forces the merge at step %d; no command has come for run %s, group %s. "
                 "Does slackwater stream run, with the same broker, topic prefix, run, group and "
-                "clock, and is the group not paused?",
-                *(self.learner, order.step, self._run_id, self._group),
+                "clock, and is the group not paused?%s",
+                *(self.learner, order.step, self._run_id, self._group, self._others()),
             )
 
     def _was_led(self, order: MergeOrder) -> bool:
@@ -488,10 +495,15 @@ class Attachment:
         first = self.corridor.first(order.step - order.steps_since_merge)
         return not self._protocol.paused and (self._led_from or 0) <= first
 
-    def _warn_once(self, what: str, text: str, *values: object) -> None:
+    def _others(self) -> str:
+        """Whom commands have come for, where that may be a hint."""
+        names = ", ".join(sorted(self._other_groups))
+        return f" Commands have come for group {names}." if names else ""
+
+    def _say_once(self, level: int, what: str, text: str, *values: object) -> None:
         if what not in self._told:
             self._told.add(what)
-            self._log.warning(text, *values)
+            self._log.log(level, text, *values)
 
     def _say(
         self, phase: str, merge_id: str, step: int, reason: str, moment_us: int | None = None, /

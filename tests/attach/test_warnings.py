@@ -117,6 +117,23 @@ def test_a_peer_of_another_run_is_named_once_and_others_not_at_all(
 
 
 @pytest.mark.kafka
+def test_another_group_of_the_run_is_no_cause_for_a_warning_but_a_hint_where_one_is_due(
+    settings: RunSettings, controller: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with attach(settings, max_gap_steps=10) as learner:
+        until(lambda: learner.summary().connected)
+        for number in range(2):
+            controller.merge(f"m{number}", 9, ["learner-0"], group="b")
+        until(lambda: learner.summary().ignored == {"foreign_group": 2})
+        warnings = [r for r in caplog.records if r.name == "slackwater.attach"]
+        assert not [r for r in warnings if r.levelno >= logging.WARNING]
+        assert learner.on_step(1, 1.0, 1) is None
+        assert learner.on_step(10, 1.0, 1) is not None
+    said = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert [text for text in said if text.endswith("Commands have come for group b.")]
+
+
+@pytest.mark.kafka
 def test_a_learner_that_leaves_takes_its_promise_back(
     settings: RunSettings, controller: Any
 ) -> None:
