@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from slackwater.attach.waiting import Waiting
 from slackwater.errors import InputError, SlackwaterError
 from trainer.group import GlooGroup
 from trainer.meeting import Meeting
@@ -121,12 +122,15 @@ def _meet(
     deadline: float,
     stopping: Callable[[], bool],
 ) -> None:
+    most_s = max(0.0, deadline - time.monotonic())
+    waiting = Waiting(log, group.pulse.own.name, f"at {meeting.host}:{meeting.port}", most_s)
     while True:
         if group.pulse.failure is not None:
             raise group.pulse.failure
         here = list(group.pulse.here().values())
         others = [one for one in here if one.nonce != group.pulse.own.nonce]
         if any(one.training for one in others):
+            waiting.over("the group trains already")
             return
         _check_same_start(group.pulse.own, others)
         absent = [name for name in names if name not in {one.name for one in here}]
@@ -135,11 +139,13 @@ def _meet(
             if absent:
                 log.warning("%s did not come in time; the others begin", ", ".join(absent))
             group.pulse.tell(met=tuple(one.nonce for one in here))
+            waiting.over("all are there" if not absent else "with those who are there")
             return
         what = f"{', '.join(absent)} did not come"
         if not here:
             what = f"nothing listens at {meeting.host}:{meeting.port}"
         _check_time(deadline, stopping, what)
+        waiting.look(absent.copy)
         time.sleep(LOOK_AGAIN_S)
 
 

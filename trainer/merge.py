@@ -297,7 +297,7 @@ class Merger:
 
     def _skip(self, order: MergeOrder, reason: str, waited_s: float) -> None:
         self._current = None
-        log.info("no merge after %.3f s: %s", waited_s, reason)
+        log.info("training goes on, no merge after %.3f s: %s", waited_s, reason)
         self._attachment.skipped(order, reason)
 
     def _fail(self, order: MergeOrder, error: BaseException, waited_s: float) -> None:

@@ -11,12 +11,14 @@ mismatch proposes the reason not to. The store takes the first proposal, and all
 The same once more before the outer step: all have the sum, or none takes the step.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from slackwater.attach.waiting import Waiting
 from trainer.cards import Card, MergeRefusedError
 from trainer.pulse import Link, Pulse
 from trainer.roster import pick_shared
@@ -26,6 +28,8 @@ LOOK_AGAIN_S = 0.002
 SHARE_TO_GATHER = 0.5
 
 Cancelled = Callable[[], str | None]
+
+log = logging.getLogger("trainer.group")
 
 
 class _Laid(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +139,7 @@ class Rounds:
         table = _Table(link, f"{here}/card", f"{here}/verdict")
         table.laid[link.slot] = laid
         gather_until_s = start_s + SHARE_TO_GATHER * self._timeout_s
+        waiting = self._waiting(f"to come to {card.merge_id}", SHARE_TO_GATHER * self._timeout_s)
         while (verdict := table.verdict()) is None:
             verdict = self._judge(table, cancelled, participants, gather_until_s)
             if verdict is not None:
@@ -142,7 +147,9 @@ class Rounds:
                     verdict = _numbered(verdict, table, link, held)
                 verdict = table.propose(verdict)
                 break
+            waiting.look(lambda: self._awaited(table, participants))
             time.sleep(LOOK_AGAIN_S)
+        waiting.over(verdict.reason or "it merges")
         self._next = number + 1
         link.shelf.put("rounds", str(self._next))
         return self._entered(number, link, table, verdict, start_s + self._timeout_s)
@@ -156,13 +163,17 @@ class Rounds:
         link.shelf.put(f"{here}/{card.phase}/{link.slot}", msgspec.json.encode(laid).decode())
         table = _Table(link, f"{here}/{card.phase}", f"{here}/{card.phase}/verdict")
         table.laid[link.slot] = laid
+        most_s = max(0.0, until_s - time.monotonic())
+        waiting = self._waiting(f"to have the exchange of {card.merge_id}", most_s)
         while (verdict := table.verdict()) is None:
             reason = cancelled() or self._why_not(current, table, until_s)
             reason = reason or _mismatch(table.laid.values())
             if reason is not None or not table.missing(current.slots):
                 verdict = table.propose(_Verdict(reason=reason, slots=list(current.slots)))
                 break
+            waiting.look(lambda: _missing_names(table, current))
             time.sleep(LOOK_AGAIN_S)
+        waiting.over(verdict.reason or "all have it")
         if verdict.reason is not None:
             raise MergeRefusedError(verdict.reason)
         table.missing(current.slots)
@@ -233,6 +244,15 @@ class Rounds:
         absent = ", ".join(expected[slot] for slot in missing) or "somebody"
         waited_s = SHARE_TO_GATHER * self._timeout_s
         return _Verdict(reason=f"absent: {absent} not there after {waited_s:g} s")
+
+    def _waiting(self, what: str, most_s: float) -> Waiting:
+        return Waiting(log, self._pulse.own.name, what, most_s)
+
+    def _awaited(self, table: "_Table", participants: Sequence[str]) -> set[str]:
+        """Names of those who have not come to a merge: of all named, or of whoever is alive."""
+        here = {laid.name for laid in table.laid.values()}
+        expected = participants or [member.name for member in self._pulse.alive().values()]
+        return set(expected) - here
 
     def _entered(
         self, number: int, link: Link, table: "_Table", verdict: _Verdict, deadline_s: float
@@ -305,6 +325,12 @@ class _Table:
         verdict = msgspec.structs.replace(verdict, merge_ids=ids)
         text = self._shelf.first(self._verdict, msgspec.json.encode(verdict).decode())
         return msgspec.json.decode(text, type=_Verdict)
+
+
+def _missing_names(table: _Table, current: Round) -> list[str]:
+    missing = table.missing(current.slots)
+    pairs = zip(current.slots, current.names, strict=True)
+    return [name for slot, name in pairs if slot in missing]
 
 
 def _mismatch(found: Iterable[_Laid]) -> str | None:

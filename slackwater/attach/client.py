@@ -20,6 +20,7 @@ from slackwater.attach.pace import Pace, slower_of
 from slackwater.attach.pressure import REFRESH_S, HostPressure
 from slackwater.attach.protocol import Await, Protocol
 from slackwater.attach.steps import NO_PRESSURE, Left, step_event
+from slackwater.attach.waiting import Waiting
 from slackwater.clock import US_PER_S, RunClock
 from slackwater.corridor import Corridor
 from slackwater.errors import InputError
@@ -387,7 +388,7 @@ class Attachment:
     def _at_place(self, step: int, wall_us: int) -> MergeOrder | None:
         """What the protocol says at a step at which there may be something to do."""
         found = self._protocol.at_step(step, self._clock.event_us(wall_us))
-        order = self._await_promises(step) if isinstance(found, Await) else found
+        order = self._await_promises(found, step) if isinstance(found, Await) else found
         if order is None:
             self._pace.resume(step, self._wall_us())
         else:
@@ -429,13 +430,18 @@ class Attachment:
             self._led_from = step.step
         return step
 
-    def _await_promises(self, step: int) -> MergeOrder | None:
+    def _await_promises(self, awaited: Await, step: int) -> MergeOrder | None:
         deadline = time.monotonic() + self._commit_timeout_s
+        what = f"to promise {awaited.merge_id}"
+        waiting = Waiting(self._log, self.learner, what, self._commit_timeout_s)
         while True:
+            waiting.look(self._protocol.silent)
             left_s = deadline - time.monotonic()
-            self._changed.wait(max(left_s, 0))
-            found = self._protocol.at_step(step, self._clock.now_us(), waited=left_s <= 0)
+            self._changed.wait(max(0.0, min(left_s, waiting.quiet_s or left_s)))
+            late = time.monotonic() >= deadline
+            found = self._protocol.at_step(step, self._clock.now_us(), waited=late)
             if not isinstance(found, Await):
+                waiting.over(f"it merges, {found.merge_id}" if found else "without this merge")
                 return found
 
     def _hear(self, topic: Topic, event: Any) -> None:

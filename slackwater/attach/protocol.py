@@ -151,6 +151,11 @@ class Protocol:
                 if withdrawn is not None:
                     self._drop(f"peer_skipped: {withdrawn}")
 
+    def silent(self) -> list[str]:
+        """Whose promises to the pending merge are not in; the own one is on its way, if all are."""
+        found = [] if self.pending is None else self._silent(self.pending)
+        return [name for name in found if name != self._learner] or ["the broker"]
+
     def withdrawn(self, merge_id: str, participants: Sequence[str]) -> str | None:
         """Which of these took its promise back and why, None while none has."""
         told = self._withdrawals.get(merge_id, {})

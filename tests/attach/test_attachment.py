@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.attach import Attachment, Corridor, MergeOrder
+from slackwater.attach import Attachment, Corridor, MergeOrder, waiting
 from slackwater.attach.outbox import Outbox, Outgoing
 from slackwater.broker import EmbeddedBroker, free_port
 from slackwater.clock import RunClock
@@ -81,8 +81,13 @@ def test_a_merge_is_promised_started_and_finished_by_all(
 
 @pytest.mark.kafka
 def test_a_promise_nobody_else_makes_holds_no_learner_up_for_good(
-    settings: RunSettings, controller: Any
+    settings: RunSettings,
+    controller: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.0)
+    caplog.set_level("INFO", "slackwater.attach")
     with attach(settings, "learner-0", BOTH, commit_timeout_s=0.2) as alone:
         until(lambda: alone.summary().connected)
         controller.merge("m1", 8, BOTH)
@@ -91,6 +96,10 @@ def test_a_promise_nobody_else_makes_holds_no_learner_up_for_good(
     assert alone.summary().skipped == {"no_commit": 1}
     said = controller.hears(lambda said: of(Skipped, said))
     assert of(Skipped, said)[0].reason == "no_commit: no word from learner-1"
+    told = [r.getMessage() for r in caplog.records]
+    waits, on = [text for text in told if " waits " in text or " goes on after " in text]
+    assert waits == "learner-0 waits for learner-1 to promise m1, 0.2 s at most"
+    assert on.endswith(" s: without this merge")
 
 
 @pytest.mark.kafka

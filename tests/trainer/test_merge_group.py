@@ -9,7 +9,7 @@ import pytest
 import torch
 from learners_in_threads import new_group, until
 
-from slackwater.attach import Attachment, Corridor, MergeOrder
+from slackwater.attach import Attachment, Corridor, MergeOrder, waiting
 from slackwater.clock import RunClock
 from slackwater.events import Finished, Skipped, Started
 from slackwater.settings import RunSettings
@@ -113,7 +113,11 @@ def test_a_peer_that_left_is_not_waited_for(in_group: InGroup) -> None:
     assert str(refused) == "left: learner-1 has left"
 
 
-def test_a_peer_without_a_sign_of_life_is_given_up(in_group: InGroup) -> None:
+def test_a_peer_without_a_sign_of_life_is_given_up_and_the_wait_for_it_is_said(
+    in_group: InGroup, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.0)
+    caplog.set_level("INFO", "trainer.group")
     done = threading.Event()
 
     def stays(group: GlooGroup) -> Any:
@@ -124,6 +128,10 @@ def test_a_peer_without_a_sign_of_life_is_given_up(in_group: InGroup) -> None:
 
     refused = in_group([stays, lambda _: done.wait()], timeout_s=2.0)[0]
     assert str(refused) == "absent: learner-1 not there after 1 s"
+    told = [r.getMessage() for r in caplog.records if r.getMessage().startswith("learner-0 ")]
+    waits, on = [text for text in told if " waits " in text or " goes on after " in text]
+    assert waits == "learner-0 waits for learner-1 to come to m1, 1 s at most"
+    assert on.endswith(f" s: {refused}")
 
 
 def test_the_wish_to_end_ends_the_wait(in_group: InGroup) -> None:
