@@ -63,6 +63,7 @@ class Progress:
         learner, sent = event.learner, event.reports_sent or 0
         if isinstance(event, Heartbeat) and event.final:
             self._sources.pop(("learner", learner), None)
+            self._behind.discard(("learner", learner))
             self._forget(learner)
             return
         first, newest = self._sent.get(learner, (sent, sent))
@@ -99,12 +100,17 @@ class Progress:
     def _in_step(self, speaking: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
         """Without those whose clocks are far behind the others': they would hold everybody."""
         newest_us = max(speaking.values(), default=0)
-        behind = {k for k, us in speaking.items() if newest_us - us > self._skew_us}
+        lags_us = {key: newest_us - us for key, us in speaking.items()}
+        behind = {key for key, lag_us in lags_us.items() if lag_us > self._skew_us}
         for kind, name in behind - self._behind:
-            seconds = (newest_us - speaking[kind, name]) / US_PER_S
+            seconds = lags_us[kind, name] / US_PER_S
             text = "%s %s is %.0f s behind the others, by its clock: time goes on without it"
             log.warning(text, kind, name, seconds)
-        self._behind = behind
+        # Who is silent for a while, or just below the bound, has not caught up: it is told once.
+        caught_up = {key for key, lag_us in lags_us.items() if lag_us <= self._skew_us / 2}
+        for kind, name in self._behind & caught_up:
+            log.info("%s %s is with the others again", kind, name)
+        self._behind = (self._behind - caught_up) | behind
         return {k: us for k, us in speaking.items() if k not in behind}
 
     def _complete(self) -> bool:

@@ -171,3 +171,27 @@ def test_source_whose_clock_is_an_hour_behind_does_not_hold_the_others(
         made.hear_bins(bins("a", 3600.0 + second))
     assert seconds(made.watermark_us()) == 3602.0
     assert "sidecar behind is 3600 s behind" in caplog.text
+
+
+def test_a_source_that_is_behind_is_told_once_until_it_has_caught_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "streams.progress")
+    made, wall = progress()
+
+    def heard(behind_s: float, of_s: float) -> None:
+        """It speaks between long silences; meanwhile it is not waited for."""
+        made.hear_bins(bins("behind", of_s - behind_s))
+        made.hear_bins(bins("a", of_s))
+        made.watermark_us()
+        for quiet in range(5):
+            wall.now_s += SILENCE_S / 4
+            made.hear_bins(bins("a", of_s + quiet + 1))
+            made.watermark_us()
+
+    for number, behind_s in enumerate((100.0, 100.0, 59.0, 61.0, 1.0, 100.0)):
+        heard(behind_s, 1000.0 * (number + 1))
+    told = [r.getMessage() for r in caplog.records]
+    lines = [text.partition(",")[0] for text in told]
+    first = "sidecar behind is 100 s behind the others"
+    assert lines == [first, "sidecar behind is with the others again", first]
