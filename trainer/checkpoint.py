@@ -4,17 +4,17 @@ Tensors are kept as they are, in the safetensors format; the tree they hang in a
 are JSON beside them. Reading one runs nothing, unlike a pickle.
 """
 
-import fcntl
 import json
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
 from slackwater.errors import InputError, SlackwaterError
+from trainer.alone import HeldError, alone
 from trainer.tensorfile import CHECKSUM, DamagedError, read_tensors, write_tensors
 
 TREE = "slackwater.checkpoint"
@@ -28,15 +28,15 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> int:
     """Write `state` (tensors, plain values, dicts, lists and tuples of them); returns bytes.
 
     After a crash at any moment `path` holds either the old state or the new one, whole. Raises
-    `CheckpointError` and leaves no temporary file. Who else writes the same is waited for. Raises
-    `InputError` when `path` is something other than a file.
+    `CheckpointError` and leaves no temporary file. Who else writes the same is waited for,
+    up to a minute. Raises `InputError` when `path` is something other than a file.
     """
     refuse_special(path)
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         tensors: dict[str, torch.Tensor] = {}
         tree = json.dumps(_plain(state, "", tensors, {}))
-        with _alone(temporary) as file:
+        with alone(temporary) as file:
             try:
                 file.truncate()
                 write_tensors(file, tensors, {TREE: tree})
@@ -49,7 +49,7 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> int:
                 temporary.unlink(missing_ok=True)
                 raise
         _sync_folder(path.parent)
-    except (OSError, TypeError) as error:
+    except (OSError, TypeError, HeldError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         advice = "; free space or change --checkpoint-dir" if isinstance(error, OSError) else ""
         msg = f"cannot write the checkpoint {path}: {why}{advice}"
@@ -98,24 +98,6 @@ def refuse_special(path: Path) -> None:
         raise InputError(msg)
 
 
-def _alone(path: Path) -> BinaryIO:
-    """Open `path`, made when it is not there, once no other process or thread has it so.
-
-    What a process that died has left is taken over. Closing it lets the next one in.
-    """
-    while True:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file, path):
-                return file
-        except BaseException:
-            file.close()
-            raise
-        # The one before has renamed or removed it.
-        file.close()
-
-
 def _plain(value: Any, name: str, tensors: dict[str, torch.Tensor], seen: dict[Any, str]) -> Any:
     """JSON of a tree, its tensors moved to `tensors`; one that comes twice is kept once."""
     if isinstance(value, torch.Tensor):
@@ -150,14 +132,6 @@ def _tree(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if kind == "dict":
         return {key: _tree(one, tensors) for key, one in content}
     return (list if kind == "list" else tuple)(_tree(one, tensors) for one in content)
-
-
-def _is_at(file: BinaryIO, path: Path) -> bool:
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(there, os.fstat(file.fileno()))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,7 +2,10 @@
 
 import errno
 import os
+import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import trainer.alone
 from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
@@ -240,6 +244,40 @@ def test_many_who_write_one_checkpoint_all_do_and_leave_one_whole(tmp_path: Path
         list(pool.map(write, range(4)))
     found = read_checkpoint(path)
     assert torch.equal(found["weights"], torch.full((1_000,), found["own"]))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "wb")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.write(b"half a checkpoint")
+file.flush()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_writer_that_stands_still_is_named_and_once_killed_blocks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "trainer")
+    monkeypatch.setattr(trainer.alone, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(trainer.alone, "SAY_AFTER_S", 0.0)
+    path = tmp_path / "c.safetensors"
+    command = [sys.executable, "-c", HOLDER, f"{path}.tmp"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as holder:  # type: ignore[call-overload]
+        try:
+            assert holder.stdout.readline() == b"held\n"
+            holder.send_signal(signal.SIGSTOP)
+            with pytest.raises(CheckpointError, match=f"process {holder.pid} has had .*; end it"):
+                write_checkpoint(path, TREE)
+            assert f"process {holder.pid} writes" in caplog.text
+        finally:
+            holder.kill()
+    write_checkpoint(path, TREE)
+    assert same(read_checkpoint(path), TREE)
     assert list(tmp_path.iterdir()) == [path]
 
 
