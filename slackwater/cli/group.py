@@ -15,6 +15,8 @@ group = typer.Typer(
 )
 
 SERVE_NAP_S = 0.1
+# Who has said nothing for so long, wall time, is not there at all.
+LATELY_S = 120.0
 
 Kafka = Annotated[
     str | None,
@@ -40,9 +42,42 @@ def resume(kafka: Kafka = None, name: Name = None) -> None:
 
 
 @group.command(name="merge-now")
-def merge_now(kafka: Kafka = None, name: Name = None) -> None:
-    """Merge at the first step that the learners can reach, not before H_min."""
-    _send("merge_now", kafka, name)
+def merge_now(
+    kafka: Kafka = None,
+    name: Name = None,
+    wait: Annotated[bool, typer.Option(help="Wait for what comes of it, and say it.")] = True,
+    wait_s: Annotated[
+        float, typer.Option(help="How long to wait at most, in seconds of wall time.")
+    ] = 60.0,
+) -> None:
+    """Merge at the first step that the learners can reach, not before H_min.
+
+    Says who is asked and who finished, refused or gave no answer; exit code 1 when not all
+    finished.
+    """
+    if not wait:
+        _send("merge_now", kafka, name)
+        return
+    from slackwater.cli.group_merge import ask_and_follow
+    from slackwater.cli.group_status import read_status, who_is_there
+    from slackwater.clock import RunClock
+    from slackwater.transport import wait_for_broker
+
+    run = _settings(kafka, name)
+    wait_for_broker(run.bootstrap)
+    there, silent = who_is_there(read_status(run, LATELY_S), RunClock.from_env().now_us())
+
+    def ask() -> None:
+        _send("merge_now", kafka, name)
+        typer.echo(f"asked: {', '.join(there) or 'nobody has been heard of lately'}")
+        if silent:
+            typer.echo(f"silent, not counted on: {', '.join(silent)}")
+
+    answer = ask_and_follow(run, there, ask, wait_s)
+    for line in answer.lines(wait_s):
+        typer.echo(line)
+    if not answer.finished:
+        raise typer.Exit(1)
 
 
 @group.command()

@@ -12,6 +12,8 @@ from slackwater.topics import COMMANDS, LEARNERS, MERGES
 from slackwater.transport import reader
 
 READ_LIMIT_S = 20.0
+# As `learner_stale_s` of the controller, unless that is set otherwise; event time.
+SILENT_S = 10.0
 
 
 @dataclass(slots=True)
@@ -114,6 +116,17 @@ def status_lines(status: GroupStatus, now_us: int) -> list[str]:
         if member.skipped:
             lines.append(f"{name} skipped its last merge: {member.skipped}")
     return [*lines, "merges are paused but for H_max"] if status.paused else lines
+
+
+def who_is_there(status: GroupStatus, now_us: int) -> tuple[list[str], list[str]]:
+    """Names of the members that were heard of lately, and of those that fell silent.
+
+    Those who have left are in neither.
+    """
+    members = [member for _, member in sorted(status.members.items()) if not member.left]
+    since_us = now_us - round(SILENT_S * US_PER_S)
+    there = [member.learner for member in members if member.heard_us >= since_us]
+    return there, [member.learner for member in members if member.learner not in there]
 
 
 def unread_line(status: GroupStatus) -> str | None:

@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 
+from slackwater.attach import Attachment, Corridor
 from slackwater.cli import group_status
-from slackwater.cli.group_status import read_status, status_lines, unread_line
+from slackwater.cli.group_merge import Answer, ask_and_follow
+from slackwater.cli.group_status import (
+    GroupStatus,
+    read_status,
+    status_lines,
+    unread_line,
+    who_is_there,
+)
+from slackwater.clock import RunClock
 from slackwater.codec import Codec
-from slackwater.events import Finished, Pause, Skipped, Step
+from slackwater.events import Accepted, Decision, Finished, Heartbeat, Pause, Skipped, Step
 from slackwater.settings import RunSettings
 from slackwater.topics import COMMANDS, LEARNERS, MERGES
 from slackwater.transport import BatchProducer, make_topics, reader
@@ -19,7 +28,7 @@ from slackwater.transport import BatchProducer, make_topics, reader
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     ("word", "option", "variable"),
-    [("pause", [], "g"), ("resume", ["--group", "g"], "h"), ("merge-now", [], "g")],
+    [("pause", [], "g"), ("resume", ["--group", "g"], "h"), ("merge-now", ["--no-wait"], "g")],
 )
 def test_what_a_person_asks_reaches_the_commands_topic(
     run_command: Callable[..., Any], bootstrap: str, word: str, option: list[str], variable: str
@@ -120,3 +129,77 @@ def test_no_broker_named_is_said_in_one_line() -> None:
     )
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.kafka
+def test_merge_now_tells_what_each_learner_made_of_it(
+    settings: RunSettings, controller: Any
+) -> None:
+    both = ["learner-0", "dead"]
+    corridor, clock = Corridor(1, 1000), RunClock.real()
+    with Attachment(settings, both[0], both, corridor, clock, commit_timeout_s=0.1) as learner:
+        controller.hears(lambda said: any(isinstance(e, Heartbeat) for e in said))
+
+        def ask() -> None:
+            controller.merge("m1", 3, both)
+            controller.hears(lambda said: any(isinstance(e, Accepted) for e in said))
+            assert [learner.on_step(step, 1.0, 1) for step in (1, 2, 3)] == [None] * 3
+
+        answer = ask_and_follow(settings, [both[0]], ask, 60.0)
+    assert not answer.finished
+    assert answer.lines(60.0) == [
+        "m1 commanded at step 3 (score)",
+        "learner-0: refused: no_commit: no word from dead",
+        "dead: no answer",
+    ]
+
+
+def test_merge_now_is_answered_by_a_merge_without_a_command_as_well() -> None:
+    about: dict[str, Any] = {"run_id": "r", "at_us": time.time_ns() // 1000, "group": "g"}
+    report = {**about, "merge_id": "hmax-9", "step": 9}
+    answer = Answer(["a", "b"])
+    answer.hear(Skipped(**{**report, "merge_id": "hmax-5"}, learner="a", reason="quorum: 1 there"))
+    assert (answer.merge_id, answer.settled) == (None, False)
+    for name in ("a", "b"):
+        answer.hear(Finished(**report, learner=name, seconds=0.5, bytes_exchanged=8))
+        assert answer.settled is (name == "b")
+    assert answer.finished
+    assert answer.lines(60.0)[:2] == [
+        "hmax-9 was made without a command",
+        "a: finished at step 9, in 0.500 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("learners_missing", "the controller waits: learners_missing"), (None, "nothing is heard")],
+)
+def test_merge_now_in_vain_tells_what_the_controller_waits_for(
+    reason: str | None, told: str
+) -> None:
+    answer = Answer(["a"])
+    if reason is not None:
+        decision = Decision(
+            run_id="r",
+            at_us=time.time_ns() // 1000,
+            group="g",
+            policy="slack",
+            active=True,
+            action="wait",
+            reason=reason,
+            window_s=8.0,
+            learners=1,
+        )
+        answer.hear(decision)
+    (line,) = answer.lines(60.0)
+    assert line.startswith("no merge within 60 s")
+    assert told in line
+
+
+def test_who_has_left_or_fallen_silent_is_not_counted_on() -> None:
+    now_us = time.time_ns() // 1000
+    status = GroupStatus()
+    for name, ago_s, final in (("a", 1, False), ("b", 60, False), ("c", 1, True)):
+        at_us = now_us - ago_s * 1_000_000
+        status.hear(Heartbeat(run_id="r", at_us=at_us, learner=name, final=final, group="g"))
+    assert who_is_there(status, now_us) == (["a"], ["b"])

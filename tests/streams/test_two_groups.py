@@ -126,7 +126,7 @@ def check_orders(fleet: Fleet) -> None:
     fleet.until_merged("b", 2)
     assert rows(fleet.log["b"], paused) == [(False,)]
     fleet.ask("group", "resume", variable="a")
-    fleet.ask("group", "merge-now", "--group", "b", variable="a")
+    fleet.ask("group", "merge-now", "--no-wait", "--group", "b", variable="a")
     asked = "SELECT count(*) > 0 FROM commands WHERE type = '{}'"
     until_logged(fleet.log["a"], asked.format("resume"))
     until_logged(fleet.log["b"], asked.format("merge_now"))
