@@ -313,7 +313,7 @@ COMMENT ON COLUMN merge_durations."exchange_bytes_per_wall_s" IS 'bytes of the a
 COMMENT ON COLUMN merge_durations."checkpoint_bytes_per_wall_s" IS 'bytes of the checkpoint per second of wall time; NULL where the log does not hold the clock''s speed';
 COMMENT ON COLUMN merge_durations."bytes_per_parameter" IS 'payload of the all-reduce divided by the model''s parameters, bytes';
 
-COMMENT ON VIEW merge_windows IS 'What became of each merge: when, how long, how many bytes, and did every learner agree? One row a merge.';
+COMMENT ON VIEW merge_windows IS 'What became of each merge: when, how long, how many bytes, and did every learner agree? One row a merge. Not of what H_max called for and no learner began: that is in the analysis forced_in_vain.';
 COMMENT ON COLUMN merge_windows."run_id" IS 'name of the run';
 COMMENT ON COLUMN merge_windows."merge_group" IS 'the merge group';
 COMMENT ON COLUMN merge_windows."merge_id" IS 'name of the merge';

@@ -4,8 +4,8 @@ from pathlib import Path
 
 LIVE = (
     *("slo", "slo_by_overlap", "slo_by_policy", "merge_agreement", "merge_windows"),
-    *("merge_durations", "merge_times", "late_merges", "timeline", "decision_timeline"),
-    *("decisions_by_reason", "forecast", "forecast_vs_actual"),
+    *("merge_durations", "merge_times", "late_merges", "forced_in_vain", "timeline"),
+    *("decision_timeline", "decisions_by_reason", "forecast", "forecast_vs_actual"),
 )
 """Analyses and views that tell of live merges and decisions alone."""
 RECOUNTED = ("envelope", "placement_gain", "sign_flip", "excess_violation")

@@ -1,4 +1,5 @@
 -- What became of each merge: when, how long, how many bytes, and did every learner agree? One row a merge
+-- Not of what H_max called for and no learner began: that is in the analysis forced_in_vain.
 CREATE OR REPLACE VIEW merge_windows AS
 SELECT
     run_id,
@@ -22,4 +23,5 @@ SELECT
     same_step,
     same_digest
 FROM stg_windows
+WHERE commanded_us IS NOT NULL OR participants > 0 OR finished > 0
 ORDER BY run_id, coalesce(started_us, commanded_us);

@@ -150,6 +150,7 @@ ANSWERS = {
         "merge_id trouble why at_step step learners_finished learners_skipped over_plan_s",
         [("m-2", "unfinished", "too late", 300, None, 0, 1, None)],
     ),
+    "forced_in_vain": ("learner why attempts first_step last_step", []),
     "merge_agreement": (
         "merges commanded complete same_step same_digest mean_lead_s mean_seconds bytes_exchanged",
         [(3, 2, 2, 2, 1, 3.5, 6.5, 1600)],
@@ -277,6 +278,32 @@ def test_overlap_cost_says_what_the_rule_says_of_each_request(reader):
 @pytest.mark.parametrize("script", sql.scripts("staging"), ids=lambda s: s.name)
 def test_staging_views_have_rows(reader, script):
     assert reader.sql(f"FROM {script.name} LIMIT 1").fetchall()
+
+
+ALONE = """
+    INSERT INTO merges BY NAME
+    SELECT * EXCLUDE (i) REPLACE (
+        'skipped' AS type, 'hmax-' || (640 + 128 * i) AS merge_id, 640 + 128 * i AS step,
+        at_us + (i + 1) * 1_000_000 AS at_us, 'quorum: 1 there, 2 are needed' AS reason
+    )
+    FROM merges, range(100) AS tries (i)
+    WHERE merge_id = 'm-3' AND type = 'finished' AND learner = 'learner-0';
+"""
+
+
+def test_a_learner_alone_at_h_max_is_one_row_and_no_merges(filled, tmp_path):
+    shutil.copy(filled, tmp_path / "alone.duckdb")
+    (script,) = [s for s in sql.scripts("analyses") if s.name == "forced_in_vain"]
+    with duckdb.connect(str(tmp_path / "alone.duckdb")) as changed:
+        before = rows(changed, "FROM merge_windows", "merge_id")
+        changed.execute(ALONE)
+        columns = "learner why merges_before attempts first_step last_step"
+        assert rows(changed, script.text, columns) == [
+            ("learner-0", "quorum: 1 there, 2 are needed", 2, 100, 640, 13_312)
+        ]
+        assert rows(changed, "FROM merge_windows", "merge_id") == before
+        held = rows(changed, "FROM merges WHERE type = 'skipped'", "merge_id")
+    assert len(held) == 101
 
 
 LATE = """
