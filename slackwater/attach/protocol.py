@@ -205,7 +205,12 @@ class Protocol:
 
     @property
     def retry_step(self) -> int | None:
-        """Where a merge that H_max forced in vain is due again; None when none is."""
+        """Where a merge that H_max forced in vain is due again; None when none is.
+
+        None also while a merge is under way: who goes on from what that leaves has merged.
+        """
+        if self.order is not None:
+            return None
         usual = self.forced_step == self._corridor.last(self.last_merge_step)
         return None if usual else self.forced_step
 

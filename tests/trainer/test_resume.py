@@ -1,7 +1,7 @@
 """A learner that goes on from a checkpoint is, bit for bit, the one that never stopped."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
 from slackwater.settings import RunSettings
-from trainer.cards import Solo
+from trainer.cards import BEGIN, Card, MergeRefusedError, Solo
 from trainer.checkpoint import CheckpointError
 from trainer.diloco import DiLoCo
 
@@ -43,7 +43,9 @@ class Data:
 class Run:
     """One learner; everything about it is made anew by each."""
 
-    def __init__(self, checkpoint: Path | None = None, **options: Any) -> None:
+    def __init__(
+        self, checkpoint: Path | None = None, group: Solo | None = None, **options: Any
+    ) -> None:
         torch.manual_seed(0)
         random.seed(0)
         np.random.seed(0)
@@ -59,7 +61,7 @@ class Run:
             self.model,
             self.optimizer,
             self.attachment,
-            Solo(),
+            group or Solo(),
             checkpoint=checkpoint,
             stateful={"data": self.data, "schedule": self.schedule},
             **options,
@@ -120,6 +122,47 @@ def test_what_a_merge_wrote_is_the_run_that_never_stopped(tmp_path: Path) -> Non
     again = Run()
     again.diloco.load(path)
     assert (again.diloco.steps, again.diloco.epoch) == (20, 2)
+    assert equal(again.train_to(STEPS).everything(), through.everything())
+
+
+class RefusedOnce(Solo):
+    """The first merge finds the others away; `steps` are where the later ones begin."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self._refused = False
+
+    def agree(
+        self,
+        card: Card,
+        cancelled: Callable[[], str | None],
+        participants: Sequence[str] = (),
+    ) -> list[Card]:
+        if not self._refused:
+            self._refused = True
+            msg = "absent: the others are away"
+            raise MergeRefusedError(msg)
+        if card.phase == BEGIN:
+            self.steps.append(card.step)
+        return super().agree(card, cancelled, participants)
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+@pytest.mark.parametrize("options", [{}, {"fragment_sync_delay": 2}])
+def test_what_a_merge_wrote_that_was_forced_a_second_time_merges_next_at_h_max(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    path = tmp_path / "l.safetensors"
+    group = RefusedOnce()
+    through = Run(group=group, **options).train_to(STEPS)
+    # Refused at 10, the first is due again after H_min.
+    assert group.steps == [13, 23, 33]
+    Run(path, RefusedOnce(), **options).train_to(22)
+    again = Run(**options)
+    again.diloco.load(path)
+    assert again.diloco.epoch == 1
+    again.train_to(22)
+    assert again.diloco.counts.forced == 0
     assert equal(again.train_to(STEPS).everything(), through.everything())
 
 
