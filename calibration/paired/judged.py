@@ -10,11 +10,12 @@ from calibration.equivalence import ArmLoad, LoadMatch, load_match
 from calibration.evidence import gate_figures
 from calibration.gate import ALPHA, MIN_RUNS, RunFigures, Step, envelope_step, mean_p05
 from calibration.live.score import LiveScored
+from calibration.paired.order import Drift, drift_of, order_step
 from calibration.paired.outcome import CONTROL, ByArm, RunOutcome, by_arm, differing, pairs
 from calibration.phase import MIN_CELLS, PhaseLock, phase_lock
 from calibration.power import Plan, detectable, plan
 from calibration.signflip import sign_flip
-from calibration.verdict import Verdict, claim_first, judge
+from calibration.verdict import Name, Verdict, claim_first, judge
 from slackwater.errors import InputError
 
 FIXED = "fixed_h"
@@ -84,6 +85,7 @@ def judge_pairs(
         msg = f"--claim {asked.claim} has no run beside its control; there are {', '.join(found)}"
         raise InputError(msg)
     effect, phases = effect_of(arms, rng), _phases(arms, asked.cell_s)
+    drift = drift_of(outcomes, rng)
 
     def judged(named: Mapping[str, Sequence[Pair]]) -> list[Verdict]:
         return judge(
@@ -97,7 +99,12 @@ def judge_pairs(
         )
 
     return [
-        _with_power(_measured(verdict), found[verdict.policy], asked, rng)
+        _with_power(
+            _measured(_in_order(verdict, drift, found[verdict.policy], rng)),
+            found[verdict.policy],
+            asked,
+            rng,
+        )
         for verdict in claim_first(judged, found, asked.claim)
     ]
 
@@ -168,6 +175,19 @@ def _phases(arms: ByArm, cell_s: float) -> PhaseLock | None:
         return None
     table: NDArray[np.float64] = np.array([row[:cells] for row in loads.values()], np.float64)
     return phase_lock(table, cell_s)
+
+
+def _in_order(
+    verdict: Verdict, drift: Drift | None, runs: Sequence[Pair], rng: np.random.Generator
+) -> Verdict:
+    """The verdict with the step `order`, which can forbid a gain and never give one."""
+    step = order_step(drift, runs, rng)
+    steps = (*verdict.steps, step)
+    if verdict.verdict != "placement gain" or step.passed is not False:
+        return replace(verdict, steps=steps)
+    over_fixed = next(one for one in verdict.steps if one.name == "fixed period")
+    name: Name = "budget only" if over_fixed.passed else "no claim"
+    return replace(verdict, verdict=name, steps=steps, reason=step.reason)
 
 
 def _measured(verdict: Verdict) -> Verdict:

@@ -20,6 +20,7 @@ class RunOutcome:
         merges: that began while the load lasted and that every learner finished.
         intended: merges that a control was told to make; None of the others.
         counts: arrivals a cell, for the phases of the loads.
+        place: in the order of the block, from 0; None where that is unknown.
     """
 
     block: int
@@ -30,6 +31,7 @@ class RunOutcome:
     merges: int
     intended: int | None = None
     counts: tuple[int, ...] = ()
+    place: int | None = None
 
     @property
     def violations_pp(self) -> float:

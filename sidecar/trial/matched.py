@@ -8,6 +8,8 @@ import numpy as np
 from calibration.placement import Grid
 from calibration.placement.corridor import Corridor
 
+LEAST_ROOM_STEPS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -22,6 +24,15 @@ class Matched:
     steps: tuple[int, ...]
     min_gap_steps: int
     max_gap_steps: int
+
+    @property
+    def forced_gap_steps(self) -> int:
+        """H_max of the run itself, beyond the drawn corridor.
+
+        A step drawn at the corridor's end is then commanded as drawn, and learners that come
+        further than the policy's had come are not forced to one merge more.
+        """
+        return self.max_gap_steps + max(LEAST_ROOM_STEPS, self.max_gap_steps // 4)
 
 
 def matched(

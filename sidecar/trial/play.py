@@ -241,7 +241,7 @@ class Trial:
             sidecars=1,
             seed=design.load_seed(planned.block),
             min_gap_steps=design.min_gap_steps if drawn is None else drawn.min_gap_steps,
-            max_gap_steps=design.max_gap_steps if drawn is None else drawn.max_gap_steps,
+            max_gap_steps=design.max_gap_steps if drawn is None else drawn.forced_gap_steps,
             parameters=design.parameters,
             step_s=design.step_s,
         )
@@ -283,6 +283,13 @@ def _taken(summary: Summary, outcome: Outcome) -> Summary:
         missing = report["scheduled"] - report["ended"]["ok"]
         words = f"{missing} of {report['scheduled']} requests found no answer; is the server well?"
         return msgspec.structs.replace(summary, status="failed", problems=[words])
+    if report is not None and summary.rows and summary.status != "interrupted":
+        sent = report["scheduled"] - report["ended"]["dropped"]
+        if summary.rows["requests"] != sent:
+            words = f"{sent} requests were sent, and {summary.rows['requests']} are in the run log"
+            return msgspec.structs.replace(
+                summary, status="failed", problems=[*summary.problems, words]
+            )
     if outcome.restarts:
         died = [f"{name} died and was started again" for name in outcome.restarts]
         return msgspec.structs.replace(summary, status="failed", problems=died)

@@ -193,8 +193,9 @@ class Saying:
         """Something else than the progress of a run."""
         if self._status is not None and text.startswith("starting"):
             self._status.update(text)
-        elif self._last != (text.partition(":")[0],):
+        elif self._last != (text.partition(":")[0],) or time.monotonic() >= self._due_s:
             self._last = (text.partition(":")[0],)
+            self._due_s = time.monotonic() + LINE_S
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def progress(self, now: "Progress") -> None:

@@ -60,6 +60,7 @@ def outcomes_of(log: "TrialLog", played: "list[Played]", cell_s: float) -> "list
             merges=one.merges,
             intended=None if one.about.scheduled_steps is None else len(one.about.scheduled_steps),
             counts=counts[one.run_id],
+            place=one.about.place,
         )
         for one in played
     ]
@@ -177,6 +178,7 @@ def _arms(design: "TrialDesign", played: "list[Played]") -> list[dict[str, Any]]
                     "runs": len(runs),
                     "requests": sum(one.requests for one in runs),
                     "unanswered": sum(one.unanswered for one in runs),
+                    "ended": _ended(runs),
                     "merges": mean([float(one.merges) for one in runs]),
                     "window_s": mean([o.window_s for o in runs if o.window_s is not None]),
                     "violations_pp": mean([one.violations_pp for one in runs]),
@@ -185,6 +187,15 @@ def _arms(design: "TrialDesign", played: "list[Played]") -> list[dict[str, Any]]
                 }
             )
     return rows
+
+
+def _ended(runs: "list[Played]") -> dict[str, int]:
+    """How the requests of these runs ended, by the client's account; they make `requests`."""
+    total: dict[str, int] = {}
+    for one in runs:
+        for how, count in one.about.client.get("report", {}).get("ended", {}).items():
+            total[how] = total.get(how, 0) + count
+    return total
 
 
 def _lag_s(one: "Played") -> float | None:

@@ -8,6 +8,13 @@ from slackwater.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+HOW = {
+    "ok": "answered",
+    "aborted": "cut off",
+    "timeout": "timed out",
+    "error": "refused",
+    "dropped": "never sent",
+}
 PASSED = {True: "passed", False: "failed", None: "not known"}
 
 
@@ -76,13 +83,25 @@ def remarks(document: dict[str, Any]) -> list[str]:
         f"{one['made']}"
         for one in document["mismatches"]
     ]
-    unanswered = sum(row["unanswered"] for row in document["arms"])
-    if unanswered:
-        found.append(f"{unanswered} requests found no answer; they are violations")
+    found += accounted(document["arms"])
     if document["runs_failed"]:
         count = document["runs_failed"]
         found.append(f"{count} runs failed and were played again; they are in no figure")
     return [*found, *document["notes"]]
+
+
+def accounted(arms: list[dict[str, Any]]) -> list[str]:
+    """What became of every request that came due."""
+    total: dict[str, int] = {}
+    for row in arms:
+        for how, count in row["ended"].items():
+            total[how] = total.get(how, 0) + count
+    if not total:
+        return []
+    parts = ", ".join(f"{count:,} {HOW[how]}" for how, count in total.items())
+    unanswered = sum(row["unanswered"] for row in arms)
+    ill = f"; the {unanswered:,} without an answer are violations" if unanswered else ""
+    return [f"{sum(row['requests'] for row in arms):,} requests came due: {parts}{ill}"]
 
 
 def power(verdict: dict[str, Any]) -> list[str]:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from calibration.gate import Step as GateStep
 from calibration.live import Asked as Scored
 from calibration.live import LiveRun, score
-from calibration.paired import Asked, RunOutcome, judge_pairs
+from calibration.paired import Asked, Judged, RunOutcome, judge_pairs
 from sidecar.load import Endpoint
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
@@ -118,6 +119,9 @@ def test_a_policy_that_left_the_corridor_widens_that_of_its_control() -> None:
     found = matched([10, 25], 60, (12, 30), np.random.default_rng(0))
     assert (found.min_gap_steps, found.max_gap_steps) == (10, 35)
     assert len(found.steps) == 2
+    # H_max of its run lies beyond: nothing but its schedule commands a merge.
+    assert found.forced_gap_steps == 45
+    assert matched([100, 200], 260, (20, 100), np.random.default_rng(0)).forced_gap_steps == 125
 
 
 def test_no_merge_is_matched_by_none() -> None:
@@ -188,6 +192,52 @@ def test_fewer_violations_than_the_controls_in_every_block_are_a_placement_gain(
     assert found.needed is not None
     assert found.needed.runs == 6
     assert found.differing == []
+
+
+def placed(gain: float, slope: float) -> list[RunOutcome]:
+    """Eight blocks in the design's order, where a run has `slope` violations more a place later."""
+    base = {"slack": 100 - gain, "random:slack": 100.0, "fixed_h": 110.0, "none": 20.0}
+    design = msgspec.structs.replace(DESIGN, policies=("slack",))
+    made = []
+    for block in range(8):
+        for place, arm in enumerate(design.order(block)):
+            wobble = (block * 7 + place * 3) % 5 - 2
+            violations = round(base[arm] + slope * place + wobble)
+            made.append(replace(outcome(block, arm, violations), place=place))
+    return made
+
+
+def order_of(found: Judged) -> GateStep:
+    (step,) = (one for one in found.verdict.steps if one.name == "order")
+    return step
+
+
+def test_a_gain_that_a_server_growing_slower_makes_is_no_claim() -> None:
+    found = verdict_of(placed(gain=0, slope=20))
+    assert found.verdict.p_value < 0.05
+    assert found.verdict.verdict == "no claim"
+    step = order_of(found)
+    assert step.passed is False
+    assert step.figures["slope_pp"] == pytest.approx(2.0, abs=0.3)
+    assert found.verdict.reason == step.reason
+
+
+def test_a_gain_remains_where_a_later_place_explains_a_part_of_it() -> None:
+    found = verdict_of(placed(gain=60, slope=10))
+    assert found.verdict.verdict == "placement gain"
+    step = order_of(found)
+    assert step.passed
+    assert step.figures["gain_pp"] == pytest.approx(6.0, abs=0.5)
+    low, high = step.figures["slope_low_pp"], step.figures["slope_high_pp"]
+    assert isinstance(low, float)
+    assert isinstance(high, float)
+    assert low < 1.0 < high
+
+
+def test_where_a_pair_is_all_there_is_its_order_is_not_told_from_its_gain() -> None:
+    pair = [one for one in placed(60, 10) if one.arm in {"slack", "random:slack"}]
+    alone = [replace(one, place=int(one.arm != "slack")) for one in pair]
+    assert order_of(verdict_of(alone)).passed is None
 
 
 def test_windows_no_calmer_than_random_ones_are_no_claim_whatever_was_measured() -> None:
@@ -366,7 +416,13 @@ def _it_is_judged(log: TrialLog) -> None:
 
 
 def ended(
-    status: str, problems: list[str], *, ok: int = 90, part: str | None = None, died: int = 0
+    status: str,
+    problems: list[str],
+    *,
+    ok: int = 90,
+    part: str | None = None,
+    died: int = 0,
+    logged: int = 98,
 ) -> Summary:
     summary = Summary(
         run_id="r",
@@ -377,8 +433,9 @@ def ended(
         options={},
         wall_s=1.0,
         played_s=1.0,
+        rows={"requests": logged},
     )
-    said = {"load": {"report": {"scheduled": 100, "ended": {"ok": ok}}}}
+    said = {"load": {"report": {"scheduled": 100, "ended": {"ok": ok, "dropped": 2}}}}
     return _taken(summary, Outcome(status, None, said, 1.0, {"learner-0": died} if died else {}))
 
 
@@ -396,6 +453,13 @@ def test_a_server_or_a_learner_that_is_away_is_no_outcome() -> None:
     assert found.status == "failed"
     assert found.problems == ["51 of 100 requests found no answer; is the server well?"]
     assert ended("complete", [], ok=50).status == "complete"
+
+
+def test_a_run_whose_log_has_not_every_request_that_was_sent_is_no_outcome() -> None:
+    found = ended("complete", [], logged=97)
+    assert found.status == "failed"
+    assert found.problems == ["98 requests were sent, and 97 are in the run log"]
+    assert ended("complete", [], logged=98).status == "complete"
 
 
 # The command.
