@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from calibration.gate import MIN_RUNS
 from controller.policies import POLICIES
 from replay_producer.generators import Shape, check_regime, generate
 from sidecar.load import Lengths, Scheduled, scheduled
@@ -17,6 +18,9 @@ CONTROL = "random:"
 OVERHEAD_S = 30.0
 """About what a run takes besides its load: parts start, the last merge ends, parts end."""
 USUAL_WINDOW_S = 8.0
+WANTED_BLOCKS = 8
+SHORTEST_RUN_S = 45.0
+"""Four merges or so, at the usual corridor."""
 
 Positive = Annotated[float, Meta(gt=0, lt=1e6)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
@@ -116,6 +120,11 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return (*self.policies, *(b for b in self.baselines if b not in self.policies))
 
     @property
+    def lasts_s(self) -> float:
+        """About how long the whole trial takes."""
+        return self.runs * (self.run_s + OVERHEAD_S)
+
+    @property
     def runs(self) -> int:
         """Of the whole trial."""
         return self.blocks * (len(self.free) + len(self.policies))
@@ -175,11 +184,28 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return np.random.default_rng([self.seed, *which])
 
 
-def fitting(minutes: float, design: TrialDesign) -> int:
-    """Blocks that fit into so many minutes; raises `InputError` for less than one takes."""
-    block_s = design.runs / design.blocks * (design.run_s + OVERHEAD_S)
-    blocks = int(minutes * 60 / block_s + 0.01) if 0 < minutes < 1e8 else 0
+def fitting(minutes: float, design: TrialDesign, *, shorten: bool = False) -> TrialDesign:
+    """The design with as many blocks as fit into so many minutes.
+
+    With `shorten` its runs become shorter, of 45 s at the least, where else fewer blocks fitted
+    than 8, or than the 6 that a claim takes. Raises `InputError` for less than one block takes.
+    """
+    runs = design.runs // design.blocks
+    total_s = minutes * 60 if 0 < minutes < 1e8 else 0.0
+
+    def blocks_of(run_s: float) -> int:
+        return int(total_s / (runs * (run_s + OVERHEAD_S)) + 0.01)
+
+    run_s = design.run_s
+    if shorten and blocks_of(run_s) < WANTED_BLOCKS:
+        for wanted in (WANTED_BLOCKS, MIN_RUNS):
+            run_s = float(int(total_s / (wanted * runs) - OVERHEAD_S))
+            if run_s >= SHORTEST_RUN_S:
+                break
+        run_s = min(design.run_s, max(run_s, SHORTEST_RUN_S))
+    blocks = blocks_of(run_s)
     if blocks < 1:
+        block_s = runs * (run_s + OVERHEAD_S)
         msg = f"--minutes is {minutes:g}; one block of these runs takes about {block_s / 60:.1f}"
         raise InputError(msg)
-    return blocks
+    return msgspec.structs.replace(design, blocks=blocks, run_s=run_s)

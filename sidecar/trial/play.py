@@ -14,6 +14,7 @@ import numpy as np
 
 from controller.policies.scheduled import Scheduled
 from sidecar.load import Endpoint, Limits, start_open_loop
+from sidecar.load import Outcome as Answer
 from sidecar.load import Scheduled as Request
 from sidecar.trial.design import OVERHEAD_S, PlannedRun, TrialDesign, control_of, controlled
 from sidecar.trial.live import ServedRun
@@ -131,21 +132,28 @@ class Trial:
         apart_us = round(1e6 / design.rate_per_s)
         lengths = (design.prompt_tokens, design.output_tokens)
         requests = [Request(f"w{i}", i * apart_us, *lengths) for i in range(count)]
-        statuses: list[str] = []
-        load = start_open_loop(
-            self.endpoint, requests, on_outcome=lambda one: statuses.append(one.status)
-        )
+        ended: list[Answer] = []
+        load = start_open_loop(self.endpoint, requests, on_outcome=ended.append)
         while load.is_alive():
             if self.signals.first is not None:
                 load.stop()
             load.join(0.1)
         load.result()
-        if "ok" not in statuses and self.signals.first is None:
+        if self.signals.first is not None:
+            return
+        times_s = [one.e2e_s for one in ended if one.e2e_s is not None]
+        if not times_s:
             msg = (
                 f"none of {count} first requests to {self.endpoint.target} ended well; is the "
                 "server well, and its model the right one?"
             )
             raise SlackwaterError(msg)
+        if (usual_s := float(np.median(times_s))) > design.slo_s:
+            self.say(
+                f"before any merge half of the answers take longer than {usual_s:.3f} s, above "
+                f"the objective of {design.slo_s:g} s: merges can make little worse here. Is "
+                "anything else running on this machine? Else take a larger --slo or a lower --rate"
+            )
 
     def _play(self, planned: PlannedRun, number: int, left_s: Callable[[], float]) -> bool:
         """One run, again where its parts failed; false when a person ended it."""

@@ -38,7 +38,8 @@ def trial(
         int | None, typer.Option(help="Independent runs of each arm.", show_default="8")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="As many runs as fit into so many minutes.")
+        float | None,
+        typer.Option(help="Instead: as many and as long as fit into so many."),
     ] = None,
     run_s: Annotated[
         float | None, typer.Option(help="Seconds of load in a run.", show_default="150")

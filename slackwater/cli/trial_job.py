@@ -111,7 +111,7 @@ def design_of(asked: Asked) -> "TrialDesign":
         raise InputError(_in_words(str(error), asked.design)) from None
     if asked.minutes is None:
         return design
-    return msgspec.structs.replace(design, blocks=fitting(asked.minutes, design))
+    return fitting(asked.minutes, design, shorten="run_s" not in asked.design)
 
 
 def option(field: str) -> str:
@@ -173,8 +173,21 @@ def _play(
         say = Saying(console, wants_plain)
         stack.callback(say.end)
         trial(Endpoint(url="http://127.0.0.1:1", model="none")).check()
+        say.word(plan(design))
         endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, say.word)
         return trial(endpoint).run()
+
+
+def plan(design: "TrialDesign") -> str:
+    """What will be played, in one line, and whether it can claim anything."""
+    from calibration.gate import MIN_RUNS
+
+    arms = design.runs // design.blocks
+    few = f"; fewer than {MIN_RUNS} blocks can claim nothing" if design.blocks < MIN_RUNS else ""
+    return (
+        f"{design.blocks} blocks of {arms} runs of {design.run_s:g} s: about "
+        f"{left(design.lasts_s)} in all{few}"
+    )
 
 
 class Saying:

@@ -8,6 +8,8 @@ from slackwater.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+NOBODY = "none"
+MOST_ALONE_PP = 50.0
 HOW = {
     "ok": "answered",
     "aborted": "cut off",
@@ -45,7 +47,8 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
         )
     out.print(
         f"{document['runs_played']} of {document['runs_planned']} runs of {design['run_s']:g} s; a "
-        f"request violates above {design['slo_s']:g} s or without an answer; means over runs"
+        f"request violates above {design['slo_s']:g} s or without an answer; means over runs",
+        soft_wrap=True,
     )
     out.print(table)
     for verdict in document["verdicts"]:
@@ -84,6 +87,13 @@ def remarks(document: dict[str, Any]) -> list[str]:
         for one in document["mismatches"]
     ]
     found += accounted(document["arms"])
+    alone = next((row["violations_pp"] for row in document["arms"] if row["arm"] == NOBODY), None)
+    if alone is not None and alone > MOST_ALONE_PP:
+        found.append(
+            f"{alone:.0f} % of requests violate without any merge: there is little left for merges "
+            "to harm, or for a policy to spare; take a larger --slo, a lower --rate, or a machine "
+            "that does nothing else"
+        )
     if document["runs_failed"]:
         count = document["runs_failed"]
         found.append(f"{count} runs failed and were played again; they are in no figure")
@@ -108,7 +118,7 @@ def power(verdict: dict[str, Any]) -> list[str]:
     """What so many runs can show, and how many a gain as large as this one takes."""
     name, n = verdict["policy"], verdict["n"]
     if verdict["detectable_pp"] is None:
-        return [f"{name}: {n} runs can show no gain at all; 6 are the least"]
+        return [f"{name}: fewer than 6 runs can show no gain at all; this has {n}"]
     lines = [
         f"{name}: {n} runs such as these show a gain of {verdict['detectable_pp']:.2f} pp in 4 "
         "trials of 5"

@@ -79,10 +79,28 @@ def test_times_of_the_controller_scale_with_the_window() -> None:
 
 def test_minutes_make_whole_blocks_and_too_few_are_refused() -> None:
     one = msgspec.structs.replace(DESIGN, run_s=150.0)
-    assert fitting(18, one) == 1
-    assert fitting(60, one) == 3
+    assert fitting(18, one).blocks == 1
+    assert fitting(60, one).blocks == 3
     with pytest.raises(InputError, match=r"one block of these runs takes about 18\.0"):
         fitting(17, one)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "blocks", "run_s"),
+    [(180, 10, 150), (144, 8, 150), (60, 8, 45), (50, 6, 53), (45, 6, 45), (20, 2, 45)],
+)
+def test_minutes_shorten_runs_before_there_are_too_few_blocks_for_a_claim(
+    minutes: float, blocks: int, run_s: float
+) -> None:
+    found = fitting(minutes, msgspec.structs.replace(DESIGN, run_s=150.0), shorten=True)
+    assert (found.blocks, found.run_s) == (blocks, run_s)
+    assert found.lasts_s <= minutes * 60
+
+
+def test_a_trial_too_short_for_a_claim_is_told_before_it_begins() -> None:
+    assert trial_job.plan(DESIGN).endswith("in all; fewer than 6 blocks can claim nothing")
+    eight = msgspec.structs.replace(DESIGN, blocks=8)
+    assert trial_job.plan(eight) == "8 blocks of 6 runs of 60 s: about 1 h 12 min in all"
 
 
 @pytest.mark.parametrize(
@@ -409,7 +427,7 @@ def _it_is_judged(log: TrialLog) -> None:
     print_trial(out, json.loads(json.dumps(document)))
     text = out.export_text()
     assert "slack: no claim: +22.73 pp" in text
-    assert "6 are the least" in text
+    assert "fewer than 6 runs can show no gain at all" in text
 
 
 # What ended.
