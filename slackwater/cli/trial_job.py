@@ -16,13 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sidecar.trial.design import TrialDesign
-    from sidecar.trial.play import Progress
     from sidecar.trial.record import TrialLog
     from slackwater.testbed.signals import StopSignals
 
 RUNS_DIR = Path("runs")
-LINE_S = 10.0
-PHASES = {"starting the replay": "starting the load"}
 OPTIONS = {
     "blocks": "--runs",
     "run_s": "--run-s",
@@ -70,6 +67,9 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     elif asked.resume is not None:
         whole = True
     out = Console(highlight=False)
+    if not (whole or as_json or log.path.exists()):
+        out.print("ended before its first run was whole: nothing is kept")
+        return interrupted
     document = judged(log, design, asked.claim, asked.least_gain_percent / 100)
     if as_json:
         print_document(out, document)
@@ -162,6 +162,8 @@ def _play(
 ) -> bool:
     from sidecar.load import Endpoint
     from sidecar.trial.play import Trial
+    from slackwater.cli.trial_progress import Saying, plan
+    from slackwater.testbed.signals import Interrupted
 
     def trial(endpoint: Endpoint) -> Trial:
         word = re.sub(r"[^A-Za-z0-9]+", "-", log.path.stem).strip("-")[:40] or "trial"
@@ -174,81 +176,13 @@ def _play(
         stack.callback(say.end)
         trial(Endpoint(url="http://127.0.0.1:1", model="none")).check()
         say.word(plan(design))
-        endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, say.word)
+
+        def told(text: str) -> None:
+            signals.check()
+            say.word(text)
+
+        try:
+            endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
+        except Interrupted:
+            return False
         return trial(endpoint).run()
-
-
-def plan(design: "TrialDesign") -> str:
-    """What will be played, in one line, and whether it can claim anything."""
-    from calibration.gate import MIN_RUNS
-
-    arms = design.runs // design.blocks
-    few = f"; fewer than {MIN_RUNS} blocks can claim nothing" if design.blocks < MIN_RUNS else ""
-    return (
-        f"{design.blocks} blocks of {arms} runs of {design.run_s:g} s: about "
-        f"{left(design.lasts_s)} in all{few}"
-    )
-
-
-class Saying:
-    """Where it is: one live line on a terminal, else lines, ten seconds apart at the most."""
-
-    def __init__(self, console: "Console", wants_plain: bool) -> None:
-        self._console = console
-        self._live = console.is_terminal and not wants_plain
-        self._status = console.status("") if self._live else None
-        self._due_s = 0.0
-        self._last: tuple[object, ...] = ()
-        if self._status is not None:
-            self._status.start()
-
-    def word(self, text: str) -> None:
-        """Something else than the progress of a run."""
-        if self._status is not None and text.startswith("starting"):
-            self._status.update(text)
-        elif self._last != (text.partition(":")[0],) or time.monotonic() >= self._due_s:
-            self._last = (text.partition(":")[0],)
-            self._due_s = time.monotonic() + LINE_S
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def progress(self, now: "Progress") -> None:
-        """A run is being played."""
-        stage = (now.number, now.status.phase)
-        due = time.monotonic() >= self._due_s
-        if not due and (self._status is not None or stage == self._last):
-            return
-        self._last = stage
-        self._due_s = time.monotonic() + (0.5 if self._status is not None else LINE_S)
-        text = line(now)
-        if self._status is not None:
-            self._status.update(text)
-        else:
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def end(self) -> None:
-        """Nothing more will be said."""
-        if self._status is not None:
-            self._status.stop()
-
-
-def line(now: "Progress") -> str:
-    """One line on a run: `run 7 of 48, block 2: slack, running 83 s, ...`."""
-    status = now.status
-    played = "" if status.played_s is None else f" {status.played_s:.0f} s"
-    seen = ""
-    if status.snapshot is not None:
-        requests = status.snapshot.counts["requests"]
-        seen = f", {requests:,} requests, {status.snapshot.merge_counts['finished']} merges"
-    return (
-        f"run {now.number} of {now.runs}, block {now.run.block}: {now.run.arm}, "
-        f"{PHASES.get(status.phase, status.phase)}{played}{seen}; {left(now.left_s)} left"
-    )
-
-
-def left(seconds: float) -> str:
-    """`3 h 20 min`, `12 min`, `under a minute`."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return "under a minute"
-    hours, rest = divmod(minutes, 60)
-    return f"{hours} h {rest} min" if hours else f"{minutes} min"

@@ -24,9 +24,9 @@ from sidecar.trial.play import Trial, _taken
 from sidecar.trial.record import About, TrialLog
 from slackwater.cli import trial_job
 from slackwater.cli.trial import trial
-from slackwater.cli.trial_job import left
 from slackwater.cli.trial_judge import judged
 from slackwater.cli.trial_output import print_trial
+from slackwater.cli.trial_progress import left, plan
 from slackwater.errors import InputError, SlackwaterError
 from slackwater.events import Finished, MergeCommand, Request, Started, Step
 from slackwater.testbed.signals import StopSignals
@@ -98,9 +98,9 @@ def test_minutes_shorten_runs_before_there_are_too_few_blocks_for_a_claim(
 
 
 def test_a_trial_too_short_for_a_claim_is_told_before_it_begins() -> None:
-    assert trial_job.plan(DESIGN).endswith("in all; fewer than 6 blocks can claim nothing")
+    assert plan(DESIGN).endswith("in all; fewer than 6 blocks can claim nothing")
     eight = msgspec.structs.replace(DESIGN, blocks=8)
-    assert trial_job.plan(eight) == "8 blocks of 6 runs of 60 s: about 1 h 12 min in all"
+    assert plan(eight) == "8 blocks of 6 runs of 60 s: about 1 h 12 min in all"
 
 
 @pytest.mark.parametrize(
