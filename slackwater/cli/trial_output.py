@@ -56,6 +56,8 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
     for line in remarks(document):
         out.print(line, soft_wrap=True, markup=False)
     out.print(f"run log: {printable(document['run_log'])}", soft_wrap=True, markup=False)
+    if document["runs_played"] < document["runs_planned"]:
+        out.print("--resume it, with the server's options again, to play the rest")
 
 
 def headline(verdict: dict[str, Any]) -> str:
