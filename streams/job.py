@@ -4,7 +4,7 @@
 takes its clock and its log from outside.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +42,8 @@ from streams.watch import (
 # A message must stay well below what brokers take (1 MB as they ship).
 MAX_DECISIONS = 100
 MAX_RAW_BYTES = 512 << 10
+# What a dead letter takes beside its bytes and its error, at the least.
+LETTER_BYTES = 256
 DECIDE_TOPICS = (BINS, LEARNERS, MERGES, COMMANDS)
 
 
@@ -232,7 +234,22 @@ class Job:
         ]
         if message.topic is DEADLETTER:
             return []
-        return [Outgoing(DEADLETTER, name, [letter]) for letter in letters]
+        return [Outgoing(DEADLETTER, name, batch) for batch in _batches(letters)]
+
+
+def _batches(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    """Few messages that a broker takes: a client may send thousands of bad lines in one."""
+    batch: list[DeadLetter] = []
+    size = 0
+    for letter in letters:
+        cost = len(letter.raw) + len(letter.error) + LETTER_BYTES
+        if batch and size + cost > MAX_RAW_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(letter)
+        size += cost
+    if batch:
+        yield batch
 
 
 def _told(bad: BadLine) -> str:

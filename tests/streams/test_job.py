@@ -215,6 +215,15 @@ def test_dead_letter_of_a_huge_line_says_what_was_left_out() -> None:
     assert "first 524288 of 3000000 bytes" in letter.error
 
 
+def test_many_unreadable_lines_leave_in_few_messages_that_a_broker_takes() -> None:
+    raw = b"a\n" * 3000 + b"x" * 400_000 + b"\n" + b"y" * 400_000
+    outgoing = make_job().handle(Message(REQUESTS, 0, 0, raw))
+    letters = sent(outgoing, DEADLETTER)
+    assert b"\n".join(letter.raw for letter in letters) == raw
+    assert len(outgoing) <= 5
+    assert max(len(encode_lines(out.events)) for out in outgoing) < 1_000_000
+
+
 def test_many_decisions_leave_in_messages_that_a_broker_takes() -> None:
     job = make_job()
     for number in range(1, 300):
