@@ -19,7 +19,7 @@ from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace, slower_of
 from slackwater.attach.pressure import REFRESH_S, HostPressure
 from slackwater.attach.protocol import Await, Protocol
-from slackwater.attach.steps import NO_PRESSURE, Left, step_event
+from slackwater.attach.steps import NO_PRESSURE, Left, Pressures, step_event
 from slackwater.attach.waiting import Waiting
 from slackwater.clock import US_PER_S, RunClock
 from slackwater.corridor import Corridor
@@ -53,8 +53,10 @@ class AttachSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         connected: True while the broker answers.
         acked: events that the broker has.
-        dropped: events pushed out of a full queue, or not acknowledged by the end.
-        errors: faults inside the attachment; 0 unless it has a bug or a call had bad arguments.
+        dropped: events pushed out of a full queue, that could not be made or encoded, or not
+            acknowledged by the end.
+        errors: faults inside the attachment; 0 unless it has a bug, a call had bad arguments, or
+            the host's pressure could not be read.
         accepted: commands promised to.
         skipped: merges refused or given up, by the first word of the reason.
         ignored: commands not answered and peers' reports not heeded, by why: `foreign_run`,
@@ -137,7 +139,14 @@ class Attachment:
         self._wall_us = clock.wall_us
         self._protocol = Protocol(learner, participants, corridor, self._say, quorum)
         self._link = Link(
-            settings, self._outbox, self._hear, self._beat, heartbeat_s, self._lock, self._log
+            settings,
+            self._outbox,
+            self._hear,
+            self._beat,
+            heartbeat_s,
+            self._lock,
+            self._unencodable,
+            self._log,
         )
         self._participants = frozenset(participants)
         self._pressure = pressure
@@ -205,7 +214,7 @@ class Attachment:
                 if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
                     tokens = self._tokens_said(tokens)
                 if type(step) is not int:
-                    step = _step_number(step)
+                    step = _whole("step", step)
                 self._tokens_since_merge = since = self._tokens_since_merge + tokens
                 left = (
                     wall_us,
@@ -340,12 +349,18 @@ class Attachment:
             epoch: how many merges the shared weights have been through.
             retry_step: the property of that name, of the learner that this one goes on from.
             tokens: what this learner has trained on since that merge.
+
+        The time of the first step is unknown: what comes before it, such as a wait for peers, is
+        no training.
         """
+        step, epoch = _whole("step", step), _whole("epoch", epoch)
+        last_merge_step = _whole("last_merge_step", last_merge_step)
+        retry_step = None if retry_step is None else _whole("retry_step", retry_step)
         with self._changed:
             self._protocol.joined(step, last_merge_step, epoch, retry_step)
             self._led_from = step + 1
-            self._pace.resume(step, self._wall_us())
-            self._tokens_since_merge, self._tokens_at_order = tokens, 0
+            self._pace.pause()
+            self._tokens_since_merge, self._tokens_at_order = self._tokens_said(tokens), 0
 
     @property
     def retry_step(self) -> int | None:
@@ -365,7 +380,7 @@ class Attachment:
             self._link.stop(CLOSE_TIMEOUT_S)
         summary = self.summary()
         if summary.dropped:
-            what = "%d events dropped: the broker was away or too slow"
+            what = "%d events dropped: the broker was away or too slow, or see above"
             self._log.warning(what, summary.dropped)
 
     def summary(self) -> AttachSummary:
@@ -414,21 +429,40 @@ class Attachment:
 
     def _step_event(self, left: Left) -> Step | None:
         """In the link's thread: the event of a step; None for one that cannot be."""
-        host = NO_PRESSURE
+        host = self._host_pressure(left[0])
         try:
-            # A step that waited for the broker was under another pressure than that of now.
-            waited_us = self._wall_us() - left[0]
-            if self._pressure is not None and waited_us < REFRESH_S * US_PER_S:
-                host = self._pressure.read()
             step = step_event(left, self._run_id, self._group, self.learner, self._clock, host)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:
+            # Such as of a number that is on an accelerator, and the accelerator has failed.
             self.errors += 1
+            self._outbox.dropped += 1
             self._log.exception("attachment: a step could not be reported; training goes on")
             return None
         self._slow_step_s = slower_of(self._slow_step_s, step.step_time_s)
         if self._led_from is None:
             self._led_from = step.step
         return step
+
+    def _host_pressure(self, wall_us: int) -> Pressures:
+        # A step that waited for the broker was under another pressure than that of now.
+        if self._pressure is None or self._wall_us() - wall_us >= REFRESH_S * US_PER_S:
+            return NO_PRESSURE
+        try:
+            return self._pressure.read()
+        except Exception:
+            self._count_fault("pressure", "the host's pressure could not be read and is unknown")
+            return NO_PRESSURE
+
+    def _unencodable(self, _error: Exception) -> None:
+        """In the link's thread, inside a handler: an event was dropped."""
+        self._count_fault("encode", "an event cannot be encoded and was dropped")
+
+    def _count_fault(self, kind: str, what: str) -> None:
+        """Count what was just raised, and say it the first time."""
+        self.errors += 1
+        if f"fault {kind}" not in self._told:
+            self._told.add(f"fault {kind}")
+            self._log.exception("attachment: %s; training goes on", what)
 
     def _await_promises(self, awaited: Await, step: int) -> MergeOrder | None:
         deadline = time.monotonic() + self._commit_timeout_s
@@ -554,9 +588,9 @@ class Attachment:
         )
 
 
-def _step_number(given: object) -> int:
+def _whole(name: str, given: object) -> int:
     found = whole(given)
     if found is None:
-        msg = f"step is {given!r}; it must be a whole number, 0 or more"
+        msg = f"{name} is {given!r}; it must be a whole number, 0 or more"
         raise InputError(msg)
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from kafka import KafkaConsumer
 
 from slackwater.attach.outbox import Outbox, Outgoing
-from slackwater.codec import Codec
+from slackwater.codec import Codec, encode
 from slackwater.errors import BrokerError
 from slackwater.events import LearnersEvent, MergesEvent
 from slackwater.sessions import Sessions
@@ -28,6 +28,7 @@ ACK_PATIENCE_S = 2.0
 LOOK_BACK_S = 15.0
 
 Hear = Callable[[Topic, Any], None]
+Refused = Callable[[Exception], None]
 
 
 class Link(Sessions):
@@ -40,6 +41,7 @@ class Link(Sessions):
         beat: called when nothing was sent for `heartbeat_s`; it may put a heartbeat.
         heartbeat_s: seconds of wall time.
         lock: held by all who put into the outbox.
+        refused: told, in this thread, why an event was dropped that cannot be encoded.
         log: where the broker's comings and goings are said.
 
     Attributes:
@@ -54,6 +56,7 @@ class Link(Sessions):
         beat: Callable[[], None],
         heartbeat_s: float,
         lock: threading.Lock,
+        refused: Refused,
         log: logging.Logger,
     ) -> None:
         super().__init__("slackwater-link", settings.bootstrap, log, "training goes on")
@@ -63,6 +66,7 @@ class Link(Sessions):
         self._beat = beat
         self._heartbeat_s = heartbeat_s
         self._lock = lock
+        self._refused = refused
         self._away_since: float | None = None
         self._codecs = {t.name(settings.prefix): Codec(t) for t in (COMMANDS, MERGES)}
         self._flight = _Flight()
@@ -144,6 +148,8 @@ class Link(Sessions):
     def _send(self, producer: BatchProducer, flight: "_Flight") -> bool:
         sent = urgent = False
         for topic, event in self._outbox.take(MOST_IN_FLIGHT - len(flight)):
+            if not self._encodes(event):
+                continue
             key = self._settings.group if topic is MERGES else event.learner
             flight.add(topic, event)
             producer.send(topic, key, event)
@@ -152,6 +158,17 @@ class Link(Sessions):
             producer.push()
         producer.poll()
         return sent
+
+    def _encodes(self, event: LearnersEvent | MergesEvent) -> bool:
+        # One that does not would come back with each session, and end it.
+        try:
+            encode(event)
+        except Exception as error:
+            with self._lock:
+                self._outbox.dropped += 1
+            self._refused(error)
+            return False
+        return True
 
     def _read(self, consumer: KafkaConsumer) -> None:
         for partition, records in consumer.poll(timeout_ms=0).items():

@@ -1,5 +1,6 @@
 """How busy the host is, by psutil: looked at in the link's thread, never in a training step."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,8 @@ class HostPressure:
                 msg = f"{name} is {rate:g}; it must be above 0, or left out where it is unknown"
                 raise InputError(msg)
         self._psutil: Any = psutil
+        # What psutil raises where a kernel, or a container, does not show the figures.
+        self._unknown = (OSError, NotImplementedError, psutil.Error)
         self._network_bytes_per_s = network_bytes_per_s
         self._disk_bytes_per_s = disk_bytes_per_s
         self._monotonic = monotonic
@@ -56,8 +59,9 @@ class HostPressure:
         now_s = self._monotonic()
         since_s = None if self._looked_s is None else now_s - self._looked_s
         if since_s is None or since_s >= REFRESH_S:
+            # First: a look that fails is not tried again at each step.
+            self._looked_s, self._found = now_s, NO_PRESSURE
             before, self._counters = self._counters, self._count()
-            self._looked_s = now_s
             self._found = (
                 self._network(before, since_s),
                 self._disk(before, since_s),
@@ -83,7 +87,7 @@ class HostPressure:
     def _memory(self) -> float | None:
         try:
             memory = self._psutil.virtual_memory()
-        except (OSError, self._psutil.Error):
+        except self._unknown:
             return None
         return _share(1.0 - memory.available / memory.total)
 
@@ -96,12 +100,20 @@ class HostPressure:
 
     def _count(self) -> dict[str, float]:
         """What the kernel counts; nothing of what it does not."""
+        return {**self._of_network(), **self._of_disks()}
+
+    def _of_network(self) -> dict[str, float]:
         found: dict[str, float] = {}
-        try:
+        with contextlib.suppress(*self._unknown):
             for nic, counts in self._psutil.net_io_counters(pernic=True).items():
                 if nic != "lo":
                     found["sent"] = found.get("sent", 0) + counts.bytes_sent
                     found["received"] = found.get("received", 0) + counts.bytes_recv
+        return found
+
+    def _of_disks(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        with contextlib.suppress(*self._unknown):
             # Of whole disks: a partition's bytes are its disk's too.
             total = self._psutil.disk_io_counters()
             if total is not None:
@@ -109,8 +121,6 @@ class HostPressure:
             for disk, counts in (self._psutil.disk_io_counters(perdisk=True) or {}).items():
                 if hasattr(counts, "busy_time"):
                     found[f"busy/{disk}"] = counts.busy_time
-        except (OSError, self._psutil.Error):
-            return {}
         return found
 
 

@@ -340,3 +340,50 @@ def test_the_attach_client_needs_no_torch() -> None:
     code = "import sys, slackwater.attach; print({'torch', 'typer', 'duckdb'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
+
+
+@pytest.mark.kafka
+def test_an_event_that_cannot_be_encoded_is_dropped_and_ends_no_link(
+    settings: RunSettings, controller: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with attach(settings) as learner:
+        until(lambda: learner.summary().connected)
+        # No JSON has half of a surrogate pair.
+        order = MergeOrder("m-\ud800", 3, 3, 0, "score", ("learner-0",))
+        for _ in range(2):
+            learner.started(order)
+            learner.on_step(1, 1.0, 8)
+        controller.hears(lambda said: len(of(Step, said)) == 2)
+        controller.merge("m1", 9, ["learner-0"])
+        until(lambda: learner.summary().accepted == 1)
+    summary = learner.summary()
+    assert (summary.dropped, summary.errors) == (2, 2)
+    assert len([r for r in caplog.records if "cannot be encoded" in r.getMessage()]) == 1
+
+
+def test_where_a_learner_goes_on_from_is_told_in_any_whole_numbers() -> None:
+    with attach(NOWHERE) as learner:
+        learner.joined(
+            *(np.int64(20), 10.0, np.int32(2)),  # type: ignore[arg-type]
+            retry_step=np.int64(30),  # type: ignore[arg-type]
+            tokens=np.int64(160),  # type: ignore[arg-type]
+        )
+        assert type(learner.retry_step) is int
+        learner.on_step(21, 1.0, 8)
+        (event,) = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+        (read,) = Codec(LEARNERS).decode(encode_lines([event])).events
+        assert (read.steps_since_merge, read.epoch, read.tokens_since_merge) == (11, 2, 168)
+        assert learner.errors == 0
+        learner.joined(30, 20, "three")  # type: ignore[arg-type]
+    assert learner.errors == 1
+
+
+def test_the_first_step_after_joining_does_not_count_the_wait_for_peers() -> None:
+    wall = iter(range(0, 10**9, 1_000_000))
+    clock = RunClock(0, 0, 1.0, wall_us=lambda: next(wall))
+    learner = Attachment(NOWHERE, "l", ["l"], Corridor(5, 100), clock)
+    learner.joined(20, 10, 1)
+    learner.on_step(21, 1.0, 8)
+    learner.on_step(22, 1.0, 8)
+    steps = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    assert [step.step_time_s for step in steps] == [None, 1.0]

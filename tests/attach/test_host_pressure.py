@@ -86,3 +86,47 @@ def test_psutil_is_imported_only_where_it_is_asked_for() -> None:
     code += "print(b, 'psutil' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "True"]
+
+
+def test_where_the_kernel_shows_no_disks_the_rest_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exists = os.path.exists
+    hidden = {"/proc/diskstats", "/sys/block"}
+    monkeypatch.setattr(os.path, "exists", lambda path: path not in hidden and exists(path))
+    with pytest.raises(NotImplementedError):
+        psutil.disk_io_counters()
+    pressure = HostPressure(network_bytes_per_s=1e15, disk_bytes_per_s=1.0)
+    _, disk, memory = pressure.read()
+    assert disk is None
+    assert memory is not None
+
+
+def test_a_pressure_that_cannot_be_read_costs_no_step(caplog: pytest.LogCaptureFixture) -> None:
+    pressure = HostPressure(monotonic=lambda: 1 / 0)
+    settings = RunSettings(bootstrap="127.0.0.1:9")
+    learner = Attachment(
+        settings, "a", ["a"], Corridor(5, 1000), RunClock.real(), pressure=pressure
+    )
+    learner.on_step(1, 1.0, 8)
+    learner.on_step(2, 1.0, 8)
+    steps = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    assert [(step.step, step.memory_pressure) for step in steps] == [(1, None), (2, None)]
+    assert learner.summary().errors == 2
+    assert len(caplog.records) == 1
+
+
+class OfAFailedAccelerator:
+    def __float__(self) -> float:
+        msg = "CUDA error: unspecified launch failure"
+        raise RuntimeError(msg)
+
+
+def test_a_step_with_a_number_that_cannot_be_read_is_counted_and_the_next_is_reported() -> None:
+    settings = RunSettings(bootstrap="127.0.0.1:9")
+    learner = Attachment(settings, "a", ["a"], Corridor(5, 1000), RunClock.real())
+    learner.on_step(1, OfAFailedAccelerator(), 8)  # type: ignore[arg-type]
+    learner.on_step(2, 1.0, 8)
+    steps = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    assert [step.step for step in steps] == [2]
+    assert (learner.summary().errors, learner.summary().dropped) == (1, 1)
