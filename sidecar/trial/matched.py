@@ -8,8 +8,6 @@ import numpy as np
 from calibration.placement import Grid
 from calibration.placement.corridor import Corridor
 
-LEAST_ROOM_STEPS = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -19,20 +17,15 @@ class Matched:
         steps: of its merges, rising.
         min_gap_steps, max_gap_steps: the corridor it was drawn from: the design's, widened where
             the policy's own merges did not keep to that (a learner that came late).
+        forced_gap_steps: H_max of the run itself, beyond the drawn corridor by all the steps that
+            the policy's run came to: a step drawn at the corridor's end is commanded as drawn,
+            and learners that come further than the policy's are not forced to one merge more.
     """
 
     steps: tuple[int, ...]
     min_gap_steps: int
     max_gap_steps: int
-
-    @property
-    def forced_gap_steps(self) -> int:
-        """H_max of the run itself, beyond the drawn corridor.
-
-        A step drawn at the corridor's end is then commanded as drawn, and learners that come
-        further than the policy's had come are not forced to one merge more.
-        """
-        return self.max_gap_steps + max(LEAST_ROOM_STEPS, self.max_gap_steps // 4)
+    forced_gap_steps: int
 
 
 def matched(
@@ -56,4 +49,4 @@ def matched(
     # A merge takes no inner step, so a window is one cell: the step at which it begins.
     grid = Grid.in_corridor(Corridor(cells, 1, low, high), np.zeros(cells))
     drawn = grid.draw(len(steps), 1, rng)[0]
-    return Matched(tuple(int(step) for step in drawn), low, high)
+    return Matched(tuple(int(step) for step in drawn), low, high, high + cells)
