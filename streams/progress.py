@@ -22,6 +22,15 @@ class _Source:
     heard_s: float
 
 
+@dataclass(slots=True)
+class _Told:
+    """Merge reports that a learner's process said it had sent: at first (`since_us`), and last."""
+
+    first: int
+    newest: int
+    since_us: int
+
+
 class Progress:
     """Watermarks of the sidecars and learners of one group.
 
@@ -47,8 +56,8 @@ class Progress:
         self._expect = {"sidecar": expect_sidecars, "learner": expect_learners}
         self._monotonic = monotonic
         self._sources: dict[tuple[str, str], _Source] = {}
-        self._reports: dict[str, set[tuple[str, str]]] = {}
-        self._sent: dict[str, tuple[int, int]] = {}
+        self._reports: dict[str, dict[tuple[str, str], int]] = {}
+        self._told: dict[str, _Told] = {}
         self._held: dict[str, dict[int, int]] = {}
         self._first_s: float | None = None
         self._newest_s: float | None = None
@@ -64,24 +73,30 @@ class Progress:
         if isinstance(event, Heartbeat) and event.final:
             self._sources.pop(("learner", learner), None)
             self._behind.discard(("learner", learner))
-            self._forget(learner)
+            self._forget(learner, event.at_us)
             return
-        first, newest = self._sent.get(learner, (sent, sent))
-        if sent < newest:
-            # It was started anew, and counts anew.
-            self._forget(learner)
-            first = sent
-        # Reports older than its first word here will not come, and are not waited for.
-        self._sent[learner] = (first, sent)
+        told = self._told.get(learner)
+        if told is None or sent < told.newest:
+            # It was started, maybe anew, and counts anew. Reports older than its first word here
+            # are a former process's or will not come: they neither count nor are waited for.
+            self._forget(learner, event.at_us)
+            told = self._told[learner] = _Told(sent, sent, event.at_us)
+        told.newest = sent
         held = self._held.setdefault(learner, {})
-        needed = sent - first
+        needed = sent - told.first
         held[needed] = max(event.at_us, held.get(needed, 0))
         self._release(learner)
 
     def hear_report(self, report: MergeReport) -> None:
-        """Take a merge report of a learner; one that comes twice counts once."""
-        seen = self._reports.setdefault(report.learner, set())
-        seen.add((report.merge_id, type(report).__name__))
+        """Take a merge report of a learner; one that comes twice counts once.
+
+        Whether it counts is for its time to say, not for the order in which two topics came.
+        """
+        told = self._told.get(report.learner)
+        if told is not None and report.at_us < told.since_us:
+            return
+        seen = self._reports.setdefault(report.learner, {})
+        seen[report.merge_id, type(report).__name__] = report.at_us
         self._release(report.learner)
 
     def watermark_us(self) -> int | None:
@@ -117,10 +132,12 @@ class Progress:
         kinds = [kind for kind, _ in self._sources]
         return all(kinds.count(kind) >= number for kind, number in self._expect.items())
 
-    def _forget(self, learner: str) -> None:
+    def _forget(self, learner: str, before_us: int) -> None:
+        """Its process has ended, or another has begun: what it did before is over."""
         self._held.pop(learner, None)
-        self._sent.pop(learner, None)
-        self._reports.pop(learner, None)
+        self._told.pop(learner, None)
+        seen = self._reports.get(learner, {})
+        self._reports[learner] = {key: us for key, us in seen.items() if us >= before_us}
 
     def _release(self, learner: str) -> None:
         held, seen = self._held.get(learner, {}), len(self._reports.get(learner, ()))

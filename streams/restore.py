@@ -35,10 +35,10 @@ from streams.stage import DecisionStage
 
 E = TypeVar("E", bound=Event)
 
+OF_LEARNERS: tuple[type[Step | Heartbeat], ...] = (Step, Heartbeat)
 DECIDED_ON: tuple[type[Event], ...] = (
     Bins,
-    Step,
-    Heartbeat,
+    *OF_LEARNERS,
     *(Accepted, Started, Finished, Skipped),
     *(Pause, Resume, MergeNow),
 )
@@ -62,26 +62,47 @@ def logged(log: RunLog, kind: type[E], group: str, where: str = "true") -> Itera
 
     Of types that name a group, those of `group` and those that left it open.
     """
+    for (partition, _), event in _placed(log, kind, group, where):
+        yield partition, event
+
+
+def _placed(
+    log: RunLog, kind: type[E], group: str, where: str = "true"
+) -> Iterator[tuple[tuple[int, int], E]]:
+    """The same, with the partition and offset."""
     names = [f'"{name}"' for name in kind.__struct_fields__]
     table, tag = TABLES[kind], kind.__struct_config__.tag
     of_type = f"\"type\" = '{tag}'" if table in {"merges", "commands"} else "true"
     of_group = 'coalesce("group", $2) = $2' if "group" in kind.__struct_fields__ else "$2 = $2"
     rows = log.rows(
-        f"SELECT topic_partition, {', '.join(names)} FROM {table} "  # noqa: S608 - our own names
-        f"WHERE run_id = $1 AND {of_type} AND {of_group} AND ({where}) "
+        f"SELECT topic_partition, topic_offset, {', '.join(names)} "  # noqa: S608 - our own names
+        f"FROM {table} WHERE run_id = $1 AND {of_type} AND {of_group} AND ({where}) "
         "ORDER BY topic_partition, topic_offset",
         [log.run_id, group],
     )
-    for partition, *values in rows:
+    for partition, offset, *values in rows:
         fields = dict(zip(kind.__struct_fields__, values, strict=True))
-        yield partition, msgspec.convert(fields, kind)
+        yield (partition, offset), msgspec.convert(fields, kind)
+
+
+def _heard_of_learners(log: RunLog, group: str) -> list[Step | Heartbeat]:
+    """Steps and heartbeats as they were on their topic, of two tables.
+
+    A learner is taken to have started anew where it has sent fewer reports than before: all steps
+    and then all heartbeats would look like that. Of one message, the reports sent give the order.
+    """
+    placed = [pair for kind in OF_LEARNERS for pair in _placed(log, kind, group)]
+    placed.sort(key=lambda pair: (pair[0], pair[1].reports_sent or 0, pair[1].at_us))
+    return [event for _, event in placed]
 
 
 def restore_stage(log: RunLog, stage: DecisionStage, group: str) -> None:
     """Bring a new decision stage to where the logged one was."""
-    for kind in DECIDED_ON:
-        for _, event in logged(log, kind, group):
-            stage.observe(event)
+    for event in _heard_of_learners(log, group):
+        stage.observe(event)
+    for kind in (kind for kind in DECIDED_ON if kind not in OF_LEARNERS):
+        for _, other in logged(log, kind, group):
+            stage.observe(other)
     [(decided_us,)] = log.rows(
         'SELECT max(at_us) FROM decisions WHERE run_id = ? AND "group" = ?', [log.run_id, group]
     )
