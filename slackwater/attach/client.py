@@ -1,6 +1,7 @@
 """The attach client: one object between a training loop and the merge group."""
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -19,7 +20,14 @@ from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace, slower_of
 from slackwater.attach.pressure import REFRESH_S, HostPressure
 from slackwater.attach.protocol import Await, Protocol
-from slackwater.attach.steps import NO_PRESSURE, Left, Pressures, step_event
+from slackwater.attach.steps import (
+    MOST,
+    NO_PRESSURE,
+    Left,
+    Pressures,
+    impossible,
+    step_event,
+)
 from slackwater.attach.waiting import Waiting
 from slackwater.clock import US_PER_S, RunClock
 from slackwater.corridor import Corridor
@@ -434,14 +442,25 @@ class Attachment:
             step = step_event(left, self._run_id, self._group, self.learner, self._clock, host)
         except Exception:
             # Such as of a number that is on an accelerator, and the accelerator has failed.
-            self.errors += 1
             self._outbox.dropped += 1
-            self._log.exception("attachment: a step could not be reported; training goes on")
+            self._count_fault("step", "a step could not be reported")
             return None
+        if odd := impossible(step):
+            step = self._without(step, odd)
         self._slow_step_s = slower_of(self._slow_step_s, step.step_time_s)
         if self._led_from is None:
             self._led_from = step.step
         return step
+
+    def _without(self, step: Step, odd: dict[str, float]) -> Step:
+        """The event with what cannot be left unknown, said once a field."""
+        self.errors += 1
+        for name in odd.keys() - {one.removeprefix("odd ") for one in self._told}:
+            self._told.add(f"odd {name}")
+            what = "attachment: %s is %g at step %d; it must be %s: taken as unknown"
+            allowed = "0 or more" if math.isinf(MOST[name]) else f"from 0 to {MOST[name]:g}"
+            self._log.error(what, name, odd[name], step.step, allowed)
+        return msgspec.structs.replace(step, **dict.fromkeys(odd))
 
     def _host_pressure(self, wall_us: int) -> Pressures:
         # A step that waited for the broker was under another pressure than that of now.

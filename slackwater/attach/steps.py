@@ -5,12 +5,22 @@ CPU's caches: then every object that is touched costs, and building an event tou
 loop leaves one tuple, and the thread of the link does the rest.
 """
 
+import math
 import operator
 from typing import SupportsFloat
 
 from slackwater.attach.pace import Mark, step_seconds
 from slackwater.clock import RunClock
-from slackwater.events import Step
+from slackwater.events import MAX_COUNT, Step
+
+# What an event may say, and None where the loop gives something else.
+MOST = {
+    "step_time_s": math.inf,
+    "update_norm": math.inf,
+    "network_pressure": 1.0,
+    "checkpoint_pressure": 1.0,
+    "memory_pressure": 1.0,
+}
 
 # Of network, checkpoint storage and memory.
 Pressures = tuple[float | None, float | None, float | None]
@@ -43,7 +53,7 @@ def step_event(
     """The event of a step; `host` stands in where the loop gave no pressure of its own.
 
     Numbers of numpy or torch become Python's; raises `TypeError`, `ValueError` or
-    `OverflowError` for what is no number.
+    `OverflowError` for what is no number, and `ValueError` for a step that cannot be.
     """
     wall_us, step = left[0], operator.index(left[1])
     loss, step_time_s, update_norm = _real(left[2]), _real(left[4]), _real(left[5])
@@ -51,6 +61,9 @@ def step_event(
     network, checkpoint, memory = _real(left[6]), _real(left[7]), _real(left[8])
     mark = left[9]
     tokens_since, merged_step, epoch, reports = left[10:]
+    if not merged_step <= step <= MAX_COUNT:
+        msg = f"step {step} comes after a merge at {merged_step}; steps count on from there"
+        raise ValueError(msg)
     now_us = clock.event_us(wall_us)
     if step_time_s is None and mark is not None:
         before, since_us = mark
@@ -73,6 +86,16 @@ def step_event(
         reports_sent=reports,
         group=group,
     )
+
+
+def impossible(step: Step) -> dict[str, float]:
+    """What a reader of the event would refuse, by field: below 0, or more than `MOST`."""
+    given = ((name, getattr(step, name), most) for name, most in MOST.items())
+    return {
+        name: value
+        for name, value, most in given
+        if value is not None and not (0 <= value <= most or math.isnan(value))
+    }
 
 
 def _real(value: SupportsFloat | None) -> float | None:

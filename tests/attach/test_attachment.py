@@ -288,6 +288,42 @@ def test_tokens_that_cannot_be_are_counted_and_spoil_no_later_step(tokens: Any) 
     assert learner.summary().errors == 1
 
 
+def test_what_no_reader_would_take_is_unknown_and_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with attach(NOWHERE) as learner:
+        for step in (1, 2):
+            learner.on_step(step, 1.0, 1, network_pressure=7.0, memory_pressure=0.5)
+        learner.on_step(3, 1.0, 1, step_time_s=-1.0, update_norm=float("inf"))
+        found = [event for _, event in learner._outbox.take(10) if isinstance(event, Step)]
+    decoded = Codec(LEARNERS).decode(encode_lines(found))
+    assert not decoded.bad
+    assert [(e.network_pressure, e.memory_pressure) for e in decoded.events] == [
+        (None, 0.5), (None, 0.5), (None, None),
+    ]  # fmt: skip
+    assert decoded.events[2].step_time_s is None
+    assert learner.summary().errors == 3
+    said = [r.getMessage() for r in caplog.records if "taken as unknown" in r.getMessage()]
+    assert len(said) == 2
+    assert "network_pressure is 7 at step 1; it must be from 0 to 1" in said[0]
+
+
+def test_steps_that_count_anew_after_a_merge_are_dropped_and_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with attach(NOWHERE, corridor=Corridor(2, 4)) as learner:
+        for step in (1, 2, 3, 4):
+            if order := learner.on_step(step, 1.0, 1):
+                learner.finished(order, seconds=0.1, bytes_exchanged=0)
+        for step in (1, 2):
+            learner.on_step(step, 1.0, 1)
+        learner.on_step(5, 1.0, 1)
+        found = [event for _, event in learner._outbox.take(20) if isinstance(event, Step)]
+    assert [event.step for event in found] == [1, 2, 3, 4, 5]
+    assert learner.summary().errors == 2
+    assert caplog.text.count("step 1 comes after a merge at 4; steps count on from there") == 1
+
+
 @pytest.mark.parametrize("tokens", [8.0, np.float64(8), np.float32(8), np.int64(8)])
 def test_a_float_without_a_fraction_is_a_number_of_tokens(tokens: Any) -> None:
     with attach(NOWHERE) as learner:
