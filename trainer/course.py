@@ -50,9 +50,8 @@ class Course:
         """Go on from a checkpoint, whose weights and tokens are there already."""
         self.steps = step
         self._shared.stand(step, last_merge_step, epoch)
-        known = [tokens for tokens in self._merger.tokens if tokens is not None]
         self._attachment.joined(
-            step, last_merge_step, epoch, retry_step=retry_step, tokens=min(known, default=0)
+            step, last_merge_step, epoch, retry_step=retry_step, tokens=self._tokens()
         )
         what = "%s goes on from step %d, after %d merges"
         log.info(what, self._attachment.learner, step, epoch)
@@ -119,8 +118,12 @@ class Course:
         last_merge_step = max(0, step - gap_steps)
         self.steps = step
         self._shared.stand(step, last_merge_step, self._shared.epoch)
-        self._attachment.joined(step, last_merge_step, self._shared.epoch)
+        self._attachment.joined(step, last_merge_step, self._shared.epoch, tokens=self._tokens())
         self._tell()
+
+    def _tokens(self) -> int:
+        """What this learner has trained on since the last merge of any fragment."""
+        return min((one for one in self._merger.tokens if one is not None), default=0)
 
     def _tell(self) -> None:
         shared = self._shared

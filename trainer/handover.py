@@ -7,9 +7,12 @@ One header line of JSON, then the raw bytes of each tensor.
 
 import contextlib
 import hashlib
+import io
 import logging
+import math
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -18,6 +21,8 @@ import torch
 
 MAX_HEADER_BYTES = 1 << 20
 SEND_TIMEOUT_S = 60.0
+# A slower way than this is none for training together.
+LEAST_BYTES_PER_S = 10e6
 RETRY_S = 0.3
 
 log = logging.getLogger("trainer.group")
@@ -119,11 +124,18 @@ class Handover(threading.Thread):
 
 
 def fetch(host: str, port: int, timeout_s: float) -> SharedState:
-    """The shared state of the member that listens there; raises `HandoverError`."""
+    """The shared state of the member that listens there; raises `HandoverError`.
+
+    Within `timeout_s` all must be there, and what is large in as much more as it takes at
+    `LEAST_BYTES_PER_S`: a caller's training waits meanwhile.
+    """
+    deadline_s = time.monotonic() + timeout_s
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as peer:
-            file = peer.makefile("rb")
+            arriving = _Arriving(peer, deadline_s)
+            file = io.BufferedReader(arriving)
             header = msgspec.json.decode(file.readline(MAX_HEADER_BYTES), type=_Header)
+            arriving.deadline_s += sum(map(_size_bytes, header.tensors)) / LEAST_BYTES_PER_S
             tensors = {one.name: _receive(file, one) for one in header.tensors}
     except (OSError, msgspec.DecodeError) as error:
         msg = f"the shared state did not arrive from {host}:{port}: {error}"
@@ -138,6 +150,29 @@ def fetch(host: str, port: int, timeout_s: float) -> SharedState:
         digest=header.digest,
         tensors=tensors,
     )
+
+
+class _Arriving(io.RawIOBase):
+    """What a peer sends; raises `TimeoutError` once a monotonic time has come."""
+
+    def __init__(self, peer: socket.socket, deadline_s: float) -> None:
+        self._peer = peer
+        self.deadline_s = deadline_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self.deadline_s - time.monotonic()
+        if left_s <= 0:
+            msg = "it took too long"
+            raise TimeoutError(msg)
+        self._peer.settimeout(left_s)
+        return self._peer.recv_into(buffer)
+
+
+def _size_bytes(about: _Tensor) -> int:
+    return math.prod(about.shape) * about.bits // 8
 
 
 def _described(name: str, tensor: torch.Tensor) -> _Tensor:

@@ -69,9 +69,12 @@ class Pulse(threading.Thread):
             self._stopping.wait(RETRY_S)
 
     def stop(self) -> None:
-        """Say that this learner goes for good, when that is still possible, and end."""
+        """Say that this learner goes for good, when that is still possible, and end.
+
+        A thread that waits for a host which does not answer is left behind: it is a daemon.
+        """
         self._stopping.set()
-        self.join()
+        self.join(self._meeting.timeout_s)
 
     def link(self) -> Link:
         """The connection; raises `ShelfError` while there is none."""

@@ -15,7 +15,6 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from trainer.meeting import Meeting, is_loopback
 from trainer.pulse import Link
 from trainer.rounds import Round
-from trainer.shelf import ShelfError
 
 LOOK_AGAIN_S = 0.0005
 CONNECT_LOOK_S = 0.005
@@ -103,7 +102,8 @@ def connect(meeting: Meeting, current: Round, timeout_s: float, stopping: Stoppi
             room = PrefixStore(f"gloo/{current.generation}", meeting.store())
             patience = timedelta(seconds=timeout_s)
             done.put(dist.ProcessGroupGloo(room, rank, len(current.slots), patience))
-        except (RuntimeError, ShelfError) as error:
+        except Exception as error:
+            # Whatever it is: who waits for this thread must not wait in vain.
             done.put(error)
 
     threading.Thread(target=work, name="connect").start()

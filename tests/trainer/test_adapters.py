@@ -3,7 +3,8 @@
 import importlib
 import logging
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -121,3 +122,21 @@ def test_one_callback_is_for_one_training_loop() -> None:
         member.end()
         with pytest.raises(InputError, match="make a new one"):
             member.begin(model, [optimizer], 1, dict)
+
+
+@pytest.mark.parametrize(("tokens_of", "tokens"), [(None, None), (len, 5)])
+def test_lightnings_tokens_are_unknown_unless_it_is_told_how_to_count_them(
+    monkeypatch: pytest.MonkeyPatch, tokens_of: Any, tokens: int | None
+) -> None:
+    # Of Lightning only the base of the callback is needed for this, which does nothing.
+    base = ModuleType("lightning.pytorch")
+    base.Callback = object  # type: ignore[attr-defined]
+    for name in ("lightning", "lightning.pytorch"):
+        monkeypatch.setitem(sys.modules, name, base)
+    monkeypatch.delitem(sys.modules, "trainer.adapters.lightning", raising=False)
+    adapter = importlib.import_module("trainer.adapters.lightning")
+    del sys.modules["trainer.adapters.lightning"]
+    callback = adapter.MergeCallback(alone(3), Solo(), tokens=tokens_of)
+    for batch in ("ab", "cde"):
+        callback.on_train_batch_start(None, None, batch, 0)
+    assert callback._measure() == {"loss": None, "tokens": tokens}

@@ -1,7 +1,11 @@
 """The thread that keeps a member known, and the one that gives its weights, through what fails."""
 
+import contextlib
 import itertools
 import socket
+import threading
+import time
+from typing import Any, NoReturn
 
 import pytest
 from learners_in_threads import NOTHING, until
@@ -9,9 +13,11 @@ from learners_in_threads import NOTHING, until
 from slackwater.errors import InputError
 from trainer.handover import Handover, HandoverError, SharedState, fetch
 from trainer.meeting import Meeting
-from trainer.pulse import Pulse
+from trainer.pulse import Link, Pulse
 from trainer.roster import Member, Roster
+from trainer.rounds import Round
 from trainer.shelf import Shelf, ShelfError
+from trainer.wire import WireError, connect
 
 ROOMS = itertools.count()
 
@@ -130,3 +136,81 @@ def test_a_word_that_cannot_be_read_does_not_end_the_pulse(meeting_port: int) ->
     assert pulse.is_alive()
     shelf.close()
     pulse.stop()
+
+
+class Asked:
+    """A clock that goes on by a second whenever it is looked at."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+
+def test_a_donor_that_trickles_is_given_up_at_one_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        peer, _ = listener.accept()
+        with peer, contextlib.suppress(OSError):
+            while True:
+                peer.sendall(b" ")
+        ended.set()
+
+    monkeypatch.setattr("trainer.handover.time.monotonic", Asked())
+    # No end of line within so many bytes: only a deadline ends it.
+    monkeypatch.setattr("trainer.handover.MAX_HEADER_BYTES", 1 << 40)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=trickle, args=(listener,), daemon=True).start()
+        with pytest.raises(HandoverError, match="it took too long"):
+            fetch("127.0.0.1", listener.getsockname()[1], 20.0)
+        assert ended.wait(20.0)
+
+
+class Silent(Meeting):
+    """Its host accepts and does not answer, until the test is over."""
+
+    def __init__(self) -> None:
+        super().__init__("127.0.0.1", 1, timeout_s=0.05)
+        self.opened, self.over = threading.Event(), threading.Event()
+
+    def open(self) -> Shelf:
+        self.opened.set()
+        self.over.wait()
+        msg = "over"
+        raise ShelfError(msg)
+
+
+def test_a_learner_leaves_though_its_meeting_place_does_not_answer() -> None:
+    meeting = Silent()
+    pulse = pulse_at(meeting)
+    assert meeting.opened.wait(20.0)
+    pulse.stop()
+    assert pulse.is_alive()
+    meeting.over.set()
+    pulse.join(20.0)
+    assert not pulse.is_alive()
+
+
+def test_whatever_fails_in_connecting_ends_the_wait_for_it() -> None:
+    class Broken(Meeting):
+        def store(self) -> NoReturn:
+            msg = "cannot listen at this address"
+            raise InputError(msg)
+
+    shelf: Any = None  # Connecting asks nothing of it.
+    current = Round(
+        number=0,
+        link=Link(shelf, 1),
+        slots=(1, 2),
+        names=("a", "b"),
+        generation=1,
+        cards=[],
+        deadline_s=time.monotonic() + 60.0,
+    )
+    with pytest.raises(WireError, match="connecting: cannot listen at this address"):
+        connect(Broken("127.0.0.1", 1), current, 60.0, lambda: False)

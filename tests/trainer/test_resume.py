@@ -14,10 +14,14 @@ from torch import nn
 from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
+from slackwater.events import Step
 from slackwater.settings import RunSettings
 from trainer.cards import BEGIN, Card, MergeRefusedError, Solo
 from trainer.checkpoint import CheckpointError
 from trainer.diloco import DiLoCo
+from trainer.peers import Peers
+from trainer.roster import Member
+from trainer.shared import Shared
 
 STEPS = 37
 GAP = 10
@@ -44,7 +48,7 @@ class Run:
     """One learner; everything about it is made anew by each."""
 
     def __init__(
-        self, checkpoint: Path | None = None, group: Solo | None = None, **options: Any
+        self, checkpoint: Path | None = None, group: Solo | Peers | None = None, **options: Any
     ) -> None:
         torch.manual_seed(0)
         random.seed(0)
@@ -258,3 +262,29 @@ def test_a_checkpoint_of_another_inner_optimiser_is_refused_before_anything_is_t
     assert not weights[0].any()
     with_optimizers(torch.optim.AdamW(weights, lr=0.1)).load(path)
     assert weights[0].all()
+
+
+class Ahead(Solo):
+    """Others with the same shared weights, who are a few steps ahead."""
+
+    def standing(self) -> Member:
+        return Member(name="other", nonce="n", epoch=1, step=18, last_merge_step=10)
+
+
+class InAGroup(Peers):
+    def join(self, shared: Shared) -> Solo:
+        return Ahead()
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+def test_resumed_into_its_group_it_reports_the_tokens_that_it_will_weigh(tmp_path: Path) -> None:
+    path = tmp_path / "l.safetensors"
+    Run().train_to(15).diloco.save(path)
+    again = Run(group=InAGroup([]))
+    again.diloco.load(path)
+    again.train_to(19)
+    taken = [event for _, event in again.attachment._outbox.take(100)]
+    steps = [event for event in taken if isinstance(event, Step)]
+    # Five steps of 8 tokens before it stopped, and this one.
+    assert [(step.step, step.tokens_since_merge) for step in steps] == [(19, 48)]
+    assert again.diloco.state_dict()["tokens"] == [48]

@@ -56,6 +56,8 @@ class MergeCallback(Membership, _lightning.Callback):  # type: ignore[misc,name-
         self.end()
 
     def _measure(self) -> Mapping[str, Any]:
-        said = {"loss": self._loss, "tokens": self._tokens}
+        # Tokens that nobody counts are unknown: 0 would weigh nothing in a merge.
+        tokens = None if self._tokens_of is None else self._tokens
+        said = {"loss": self._loss, "tokens": tokens}
         self._loss, self._tokens = None, 0
         return said
