@@ -8,12 +8,11 @@ from controller.settings import ControllerSettings
 from controller.switchback import Assignment, Switchback, switchback_key
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
-from slackwater.events import Finished, MergeReport
+from slackwater.events import H_MAX, H_MAX_OVERDUE, Finished, MergeReport
 
 # A command stays valid for twice the time it should need, plus some leads: a slow step or a slow
 # broker must not lose the merge, and a learner that stalls must not merge at a stale moment.
 DEADLINE_LEADS = 10.0
-LEFT_TO_H_MAX = "h_max"
 
 
 @dataclass(slots=True)
@@ -113,11 +112,11 @@ class Decider:
         if corridor.last(last) < timing.step:
             # The learners' own merge at H_max came to nothing: the next chance is now, but that
             # the leader would only stand and wait again for one that has not reached its H_min.
-            return Choice(merge=not too_soon, reason="h_min" if too_soon else "h_max_overdue")
+            return Choice(merge=not too_soon, reason="h_min" if too_soon else H_MAX_OVERDUE)
         if corridor.last(last) < timing.first_reachable_step:
             return Choice(merge=False, reason="h_max_left_to_learners")
         if corridor.last(last) <= timing.first_reachable_step + timing.steps_per_tick:
-            return Choice(merge=True, reason="h_max", at_step=corridor.last(last))
+            return Choice(merge=True, reason=H_MAX, at_step=corridor.last(last))
         if self.paused:
             return Choice(merge=False, reason="paused")
         if too_soon:
@@ -132,7 +131,7 @@ class Decider:
 
     def _order(self, view: View, timing: Timing, choice: Choice) -> Order:
         step = max(timing.first_reachable_step, choice.at_step or 0)
-        if choice.reason != "h_max_overdue":
+        if choice.reason != H_MAX_OVERDUE:
             step = min(step, view.corridor.last(timing.last_merge_step))
         # The slowest learner may be in the first part of a step when a moment comes.
         ahead_s = (step - timing.step) * timing.step_time_s + timing.slowest_step_s
@@ -170,7 +169,7 @@ def _choose_blind(view: View, timing: Timing) -> Choice:
     """An unknown load is neither idle nor busy: what decides then is the fallback that is set."""
     cause = "signal_stale" if view.load.stale else "load_unknown"
     fallback = view.settings.fallback
-    if fallback == LEFT_TO_H_MAX:
+    if fallback == H_MAX:
         return Choice(merge=False, reason=cause)
     choice = policy_named(fallback).choose(view, timing)
     return replace(choice, reason=f"{cause}:{fallback}:{choice.reason}")

@@ -16,6 +16,11 @@ SCHEMA_VERSION = 1
 SKIPPED_LATE = "late"
 """First word of the reason of a learner that could not reach a command's step any more."""
 
+# Why the controller commands a merge that no pause holds back: learners come to H_max, or are
+# beyond it because their own merge there came to nothing.
+H_MAX = "h_max"
+H_MAX_OVERDUE = "h_max_overdue"
+
 # 2000-01-01 to 2100-01-01: a time in seconds, milliseconds or nanoseconds falls outside.
 MIN_TIME_US = 946_684_800_000_000
 MAX_TIME_US = 4_102_444_800_000_000

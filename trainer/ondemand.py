@@ -21,7 +21,7 @@ import msgspec
 import torch
 
 from slackwater.attach import MergeOrder
-from slackwater.attach.orders import H_MAX
+from slackwater.events import H_MAX
 from trainer.cards import FORCED_ID
 from trainer.checkpoint import write_checkpoint
 from trainer.inner import InnerOptimizer

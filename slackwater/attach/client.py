@@ -15,7 +15,7 @@ from slackwater.attach.guard import never_raises
 from slackwater.attach.link import Link
 from slackwater.attach.numbers import seconds as duration
 from slackwater.attach.numbers import whole
-from slackwater.attach.orders import H_MAX, MergeOrder
+from slackwater.attach.orders import MergeOrder
 from slackwater.attach.outbox import Outbox
 from slackwater.attach.pace import Pace, slower_of
 from slackwater.attach.pressure import REFRESH_S, HostPressure
@@ -33,6 +33,7 @@ from slackwater.clock import US_PER_S, RunClock
 from slackwater.corridor import Corridor
 from slackwater.errors import InputError
 from slackwater.events import (
+    H_MAX,
     Accepted,
     Finished,
     Heartbeat,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-H_MAX = "h_max"
+from slackwater.events import H_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 from typing import Protocol as SaysProtocol
 
-from slackwater.attach.orders import H_MAX, MergeOrder
+from slackwater.attach.orders import MergeOrder
 from slackwater.corridor import Corridor
 from slackwater.errors import InputError
-from slackwater.events import SKIPPED_LATE, Accepted, MergeCommand, Skipped
+from slackwater.events import H_MAX, H_MAX_OVERDUE, SKIPPED_LATE, Accepted, MergeCommand, Skipped
 
 KEPT_IDS = 1024
 
@@ -275,8 +275,8 @@ class Protocol:
     def _refusal_now(self, command: MergeCommand, now_us: int) -> str | None:
         if command.epoch is not None and command.epoch != self.epoch:
             return f"epoch: the command is for {command.epoch}, this learner is at {self.epoch}"
-        if self.paused:
-            return "paused: commanded merges wait for resume"
+        if self.paused and command.reason not in {H_MAX, H_MAX_OVERDUE}:
+            return "paused: all but H_max waits for resume"
         if self.order is not None:
             return f"merging: {self.order.merge_id} is under way"
         if self.pending is not None:

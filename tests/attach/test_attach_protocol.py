@@ -281,6 +281,17 @@ def test_a_pause_refuses_commands_but_not_h_max() -> None:
     assert len(learner.steps_to(20)) == 1
 
 
+@pytest.mark.parametrize("reason", ["h_max", "h_max_overdue"])
+def test_a_pause_holds_back_no_merge_that_the_controller_commands_for_h_max(reason: str) -> None:
+    learner = Learner()
+    learner.paused = True
+    learner.told("m1", 20, reason=reason)
+    learner.hears_accepts("m1", 20)
+    (order,) = learner.steps_to(20)
+    assert isinstance(order, MergeOrder)
+    assert (order.merge_id, order.reason) == ("m1", reason)
+
+
 def test_a_forced_merge_that_was_refused_is_due_again_after_h_min() -> None:
     learner = Learner()
     (order,) = learner.steps_to(20)

@@ -7,12 +7,15 @@ import pytest
 from closed_loop import Loop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import BIN_US, T0, bins, engine, run, steps
+from worlds import BIN_US, STEP_US, T0, bins, engine, run, steps
 
 from controller.harm import MIN_WINDOWS, HarmLedger
 from controller.policies import POLICIES
 from controller.settings import ControllerSettings
 from controller.signals import Load, Part
+from slackwater.attach.orders import MergeOrder
+from slackwater.attach.protocol import Protocol
+from slackwater.corridor import Corridor
 from slackwater.events import BinRow, MergeNow, Pause, Resume
 
 FALLBACKS = get_type_hints(ControllerSettings)["fallback"].__args__
@@ -64,6 +67,26 @@ def test_every_gap_lies_in_the_corridor_whatever_the_policy_bound_fallback_or_pe
     loop = Loop(made, rows).run(240, people)
     assert loop.gaps
     assert all(100 <= gap <= 400 for gap in loop.gaps), loop.gaps
+
+
+@pytest.mark.parametrize(("last_step", "reason"), [(399, "h_max"), (900, "h_max_overdue")])
+def test_learners_take_what_a_paused_group_is_commanded(last_step: int, reason: str) -> None:
+    """The second: their own merge at step 400 came to nothing."""
+    world = [*steps("a", last_step), Pause(run_id="r", at_us=T0 + 1, group="default")]
+    made = run(engine("slack"), world, last_step * STEP_US / 1e6 + 0.5)
+    command = next(c for _, c in made if c is not None and c.reason == reason)
+    said: list[tuple[str, str]] = []
+    learner = Protocol("a", ["a"], Corridor(100, 400), lambda *words: said.append(words[:2]))
+    learner.paused = True
+    stood = max(step.step for step in steps("a", last_step) if step.at_us <= command.at_us)
+    for step in range(1, stood + 1):
+        order = learner.at_step(step, T0 + step * STEP_US)
+        if order is not None:
+            assert isinstance(order, MergeOrder)
+            learner.skipped(order, "absent: b")
+    said.clear()
+    assert learner.command(command, command.at_us)
+    assert said == [("accepted", command.merge_id)]
 
 
 def blind(policy: str, fallback: str, ticks: int = 300) -> Loop:
