@@ -49,7 +49,8 @@ class DiLoCo:
     Args:
         model: any module, on any device; which parameters are trainable is read now.
         inner_optimizer: steps counted are its own; of several, those of the last.
-        attachment: entered by whoever made it, before the first step; before this or after.
+        attachment: entered by whoever made it, before this: at the end it still has to report an
+            exchange that runs behind the last steps.
         group: joined already, or whom to join on entering and to leave at the end. Who joins late
             counts its steps on from where the group is, and takes the group's weights.
         outer_lr: of the outer SGD.
@@ -98,6 +99,8 @@ class DiLoCo:
         self._measure = measure
         self._reported: dict[str, Any] = {}
         self._hook: RemovableHandle | None = None
+        self._attachment = attachment
+        self._reports = False
         self.outer = OuterState(
             *(p for p in model.parameters() if p.requires_grad),
             lr=outer_lr,
@@ -150,6 +153,7 @@ class DiLoCo:
         return self._merger.counts
 
     def __enter__(self) -> "DiLoCo":
+        self._reports = self._attachment.entered
         if self._peers is not None:
             group = self._merger.group = self._peers.join(self._shared)
             try:
@@ -222,6 +226,11 @@ class DiLoCo:
         self._snapshots.restore(state)
 
     def _after_step(self) -> None:
+        if self._attachment.entered is not self._reports:
+            msg = (
+                "the Attachment was entered inside DiLoCo; enter it first, so that it is left last"
+            )
+            raise InputError(msg)
         said, self._reported = self._measure() if self._measure else self._reported, {}
         loss, tokens = said.get("loss"), whole_tokens(said.get("tokens"))
         if isinstance(loss, torch.Tensor):

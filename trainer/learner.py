@@ -94,7 +94,7 @@ class Learner:
     Args:
         settings: pace and limits.
         training: what is trained.
-        attachment: to be entered before `run`, after `diloco`.
+        attachment: to be entered before `diloco`.
         group: whom to merge with.
         checkpoint: path of the checkpoint.
         clock: event time.

@@ -71,15 +71,16 @@ def run_learner(
         if settings.resume and path.exists():
             # Before the others compare their first weights with these.
             learner.diloco.load(path)
-        try:
-            stack.enter_context(learner.diloco)
-        except StoppedError as stopped:
-            log.info("%s ends before its first step: %s", settings.learner, stopped)
-            return learner.summary()
-        with attachment:
-            if not stopping():
-                ready()
-            learner.run()
+        # The attachment last: it has to report a merge that ends as the learner does.
+        with attachment, contextlib.ExitStack() as joined:
+            try:
+                joined.enter_context(learner.diloco)
+            except StoppedError as stopped:
+                log.info("%s ends before its first step: %s", settings.learner, stopped)
+            else:
+                if not stopping():
+                    ready()
+                learner.run()
         return learner.summary()
 
 

@@ -115,6 +115,7 @@ class Attachment:
         learner: its name.
         corridor: as given.
         errors: faults inside this object; 0 unless it has a bug.
+        entered: it has been, and reports.
     """
 
     def __init__(  # noqa: PLR0913
@@ -170,12 +171,14 @@ class Attachment:
         self._told: set[str] = set()
         self._other_groups: set[str] = set()
         self.errors = 0
+        self.entered = False
         self._accepted = 0
         self._skipped: Counter[str] = Counter()
         self._ignored: Counter[str] = Counter()
         self._closed = False
 
     def __enter__(self) -> "Attachment":
+        self.entered = True
         self._link.start()
         return self
 

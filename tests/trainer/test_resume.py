@@ -14,7 +14,7 @@ from torch import nn
 from slackwater.attach import Attachment, Corridor
 from slackwater.clock import RunClock
 from slackwater.errors import InputError
-from slackwater.events import Step
+from slackwater.events import Finished, Step
 from slackwater.settings import RunSettings
 from trainer.cards import BEGIN, Card, MergeRefusedError, Solo
 from trainer.checkpoint import CheckpointError
@@ -288,3 +288,17 @@ def test_resumed_into_its_group_it_reports_the_tokens_that_it_will_weigh(tmp_pat
     # Five steps of 8 tokens before it stopped, and this one.
     assert [(step.step, step.tokens_since_merge) for step in steps] == [(19, 48)]
     assert again.diloco.state_dict()["tokens"] == [48]
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+def test_an_attachment_that_would_close_before_the_last_merge_is_reported_is_refused() -> None:
+    run = Run(fragment_sync_delay=2)
+    with run.diloco, run.attachment, pytest.raises(InputError, match="enter it first"):
+        run.optimizer.step()
+    run = Run(fragment_sync_delay=2)
+    with run.attachment:
+        # The exchange of step 10 is under way at the end.
+        run.train_to(11)
+        taken = [event for _, event in run.attachment._outbox.take(100)]
+    assert [event.step for event in taken if isinstance(event, Finished)] == [10]
+    assert run.attachment.errors == 0
