@@ -69,7 +69,7 @@ class Engine:
         self._next_tick_us: int | None = None
         self._newest_us = 0
         self._outlook = Outlook(OutlookSettings.of(settings), bin_s)
-        self._learners = Learners()
+        self._learners = Learners(settings.min_gap_steps)
         self._harm = HarmLedger(settings.burden_half_life_s)
         self._lead = CommandLead(settings.command_lead_s)
         self._deciders = [Decider(policy) for policy in policies]

@@ -70,24 +70,51 @@ class LearnerState:
         self.loss_at_merge, self.tokens_since_merge = self.loss.mean, 0
 
 
+@dataclass(slots=True)
+class Begun:
+    """A merge that a learner has started, and may go on with behind its inner steps."""
+
+    merge_id: str
+    step: int
+    reports_sent: int = 1
+
+    def over_by(self, step: Step, min_gap_steps: int) -> bool:
+        """True when a step shows that it has ended, though nobody told: its report may be lost.
+
+        The next merge is due H_min later at the earliest, so no merge goes on for longer. One
+        that stands before it, or has sent fewer reports, was started anew; and one that counts
+        from it has done it.
+        """
+        anew = step.reports_sent is not None and step.reports_sent < self.reports_sent
+        self.reports_sent = max(self.reports_sent, step.reports_sent or 0)
+        within = 0 <= step.step - self.step < min_gap_steps
+        return anew or not within or step.step - step.steps_since_merge >= self.step
+
+
 class Learners:
     """The learners of one group, and the measured length of a merge window.
+
+    Args:
+        min_gap_steps: H_min.
 
     Attributes:
         states: those who have reported and not left, by name.
         most_present: how many have been there at one time, at the most.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, min_gap_steps: int) -> None:
+        self._min_gap_steps = min_gap_steps
         self.states: dict[str, LearnerState] = {}
         self.most_present = 0
         self._window = EwMean(WINDOW_HALF_LIFE_MERGES)
         self._measured_id: str | None = None
-        self._in_merge: set[str] = set()
+        self._begun: dict[str, Begun] = {}
 
     def observe_step(self, step: Step) -> None:
-        """Take a step report; the first one makes the learner known. Who steps does not merge."""
-        self._in_merge.discard(step.learner)
+        """Take a step report; the first one makes the learner known."""
+        begun = self._begun.get(step.learner)
+        if begun is not None and begun.over_by(step, self._min_gap_steps):
+            del self._begun[step.learner]
         state = self.states.get(step.learner)
         if state is None:
             state = self.states[step.learner] = LearnerState(
@@ -103,7 +130,7 @@ class Learners:
         """Note that a learner lives, or that it left."""
         if beat.final:
             self.states.pop(beat.learner, None)
-            self._in_merge.discard(beat.learner)
+            self._begun.pop(beat.learner, None)
         elif beat.learner in self.states:
             self.states[beat.learner].seen_us = beat.at_us
 
@@ -114,10 +141,12 @@ class Learners:
             state.seen_us = report.at_us
             if isinstance(report, Finished):
                 state.merge(report.step, report.at_us)
+        begun = self._begun.get(report.learner)
         if isinstance(report, Started):
-            self._in_merge.add(report.learner)
-        elif settled(report):
-            self._in_merge.discard(report.learner)
+            self._begun[report.learner] = Begun(report.merge_id, report.step)
+        elif settled(report) and begun is not None and begun.merge_id == report.merge_id:
+            # Another merge that it skips meanwhile does not end this one.
+            del self._begun[report.learner]
         if isinstance(report, Finished) and report.merge_id != self._measured_id:
             self._measured_id = report.merge_id
             self._window.update(report.seconds, dt_s=1.0)
@@ -129,7 +158,7 @@ class Learners:
 
     def merging(self, present: dict[str, LearnerState]) -> bool:
         """True while one of those present has started a merge and not ended it."""
-        return any(name in self._in_merge for name in present)
+        return any(name in self._begun for name in present)
 
     def present(self, now_us: int, stale_s: float) -> dict[str, LearnerState]:
         """Those heard of within `stale_s`, by name."""

@@ -273,7 +273,8 @@ class Attachment:
         """The merge that has `started` goes on behind the next steps.
 
         No other order comes before its `finished` or `skipped`, which is also when the next
-        command can be promised to; until then commands are refused as `merging`.
+        command can be promised to; until then commands are refused as `merging`. It should end
+        before H_min more steps are done: the controller takes it to be over by then.
         """
         with self._changed:
             self._protocol.overlapped()
