@@ -14,6 +14,7 @@ The names are those of torchft and OpenDiLoCo where they mean the same; `sync_ev
 """
 
 import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,8 @@ from trainer.snapshot import Snapshots, Stateful
 from trainer.weighting import whole_tokens
 
 __all__ = ["DiLoCo", "Peers", "Stateful"]
+
+log = logging.getLogger("trainer")
 
 
 class DiLoCo:
@@ -85,7 +88,7 @@ class DiLoCo:
         fragments: int = 1,
         fragment_sync_delay: int = 0,
         fragment_update_alpha: float = 0.0,
-        checkpoint: Path | None = None,
+        checkpoint: str | Path | None = None,
         checkpoint_every_steps: int | None = None,
         stateful: Mapping[str, Stateful] | None = None,
         measure: Callable[[], Mapping[str, Any]] | None = None,
@@ -128,7 +131,7 @@ class DiLoCo:
             shared,
             course,
             stateful=stateful or {},
-            path=checkpoint,
+            path=None if checkpoint is None else Path(checkpoint),
             every_steps=checkpoint_every_steps,
         )
 
@@ -154,6 +157,11 @@ class DiLoCo:
 
     def __enter__(self) -> "DiLoCo":
         self._reports = self._attachment.entered
+        if not self._reports:
+            log.warning(
+                "DiLoCo: its Attachment has not been entered, so no step is reported, no command "
+                "is heard, and merges come at H_max alone; write `with attachment, diloco:`"
+            )
         if self._peers is not None:
             group = self._merger.group = self._peers.join(self._shared)
             try:
@@ -192,25 +200,30 @@ class DiLoCo:
         `tokens` is what this learner trained on in the step, and its weight in the next merge; None
         is unknown, and where any learner's are, the merge is a plain mean. Raises `InputError` when
         it is anything but an integer from 0 to below 2**53.
-        `other` is what `Attachment.on_step` takes besides, such as `step_time_s`.
+        `other` is what `Attachment.on_step` takes besides, such as `step_time_s`. Raises
+        `InputError` before `DiLoCo` has been entered: no step is reported then, and nothing merges.
         """
+        if self._hook is None:
+            msg = "DiLoCo has not been entered, so nothing would merge; train inside `with diloco:`"
+            raise InputError(msg)
         self._reported = {"loss": loss, "tokens": whole_tokens(tokens), **other}
 
-    def save(self, path: Path) -> int:
+    def save(self, path: str | Path) -> int:
         """Write a checkpoint of everything; returns bytes.
 
         Raises `CheckpointError` when it cannot be written, or while an exchange runs behind the
         steps: what it will come to is not known yet.
         """
-        return self._snapshots.save(path)
+        return self._snapshots.save(Path(path))
 
-    def load(self, path: Path) -> None:
+    def load(self, path: str | Path) -> None:
         """Go on from a checkpoint, bit for bit; call it before entering.
 
         A group that has gone on meanwhile is caught up with on entering. Raises `InputError` when
-        the checkpoint does not fit.
+        the checkpoint does not fit, and after entering.
         """
-        self._snapshots.load(path)
+        self._check_outside("load")
+        self._snapshots.load(Path(path))
 
     def state_dict(self) -> dict[str, Any]:
         """All that this learner needs to go on from here.
@@ -223,7 +236,16 @@ class DiLoCo:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state_dict` of this learner; call it before entering."""
+        self._check_outside("load_state_dict")
         self._snapshots.restore(state)
+
+    def _check_outside(self, name: str) -> None:
+        if self._hook is not None:
+            msg = (
+                f"DiLoCo.{name} comes after entering; call it before, so that the group is joined "
+            )
+            msg += "with what was loaded"
+            raise InputError(msg)
 
     def _after_step(self) -> None:
         if self._attachment.entered is not self._reports:

@@ -12,6 +12,8 @@ from slackwater.topics import COMMANDS, DECISIONS, MERGES
 from slackwater.transport import reader
 
 POLL_MS = 100
+# The reason of a decision to wait.
+PAUSED = "paused"
 # A merge is all or nothing: once one has refused, the others' words are on their way.
 AFTER_REFUSAL_S = 2.0
 
@@ -39,6 +41,11 @@ class Answer:
             self._said.setdefault(event.merge_id, {})[event.learner] = event
         elif isinstance(event, Decision) and event.active and event.action == "wait":
             self.waits = event.reason
+
+    @property
+    def paused(self) -> bool:
+        """True when the controller does not command because of a pause."""
+        return self.command is None and self.waits == PAUSED
 
     @property
     def merge_id(self) -> str | None:
@@ -70,10 +77,19 @@ class Answer:
     def finished(self) -> bool:
         """True when all of them have finished it."""
         said = self._of_it()
-        return self.settled and all(isinstance(said[n], Finished) for n in self.participants)
+        return (
+            not self.paused
+            and self.settled
+            and all(isinstance(said[n], Finished) for n in self.participants)
+        )
 
     def lines(self, waited_s: float) -> list[str]:
         """The merge, and a line a learner."""
+        if self.paused:
+            return [
+                "the group is paused and this is not done: `slackwater group resume` first; at "
+                "H_max the learners merge all the same"
+            ]
         if self.merge_id is None:
             why = (
                 f"the controller waits: {self.waits}"
@@ -107,7 +123,7 @@ def ask_and_follow(
             consumer.position(partition)
         ask()
         until_s = time.monotonic() + wait_s
-        while not answer.settled and time.monotonic() < until_s:
+        while not (answer.settled or answer.paused) and time.monotonic() < until_s:
             refused = answer.refused
             for partition, records in consumer.poll(timeout_ms=POLL_MS).items():
                 for record in records:

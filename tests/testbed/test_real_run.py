@@ -156,7 +156,7 @@ def test_sigterm_to_the_supervisor_alone_ends_everything(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["stream", "trainer", "replay", "tansu"])
+@pytest.mark.parametrize("victim", ["stream", "replay", "tansu"])
 def test_a_part_that_is_killed_fails_the_run_and_nothing_stays(tmp_path: Path, victim: str) -> None:
     with real_run(tmp_path, "--duration", "300") as run:
         family = run.wait_for("running")
@@ -171,6 +171,20 @@ def test_a_part_that_is_killed_fails_the_run_and_nothing_stays(tmp_path: Path, v
     assert [path.name for path in (run.temporary / kept).iterdir()] == ["logs"]
     assert not any(path.exists() for path in socket_paths(run.db))
     assert "Traceback" not in run.errors[-1]
+
+
+@pytest.mark.slow
+def test_a_learner_that_is_killed_is_started_again_and_the_run_is_complete(tmp_path: Path) -> None:
+    with real_run(tmp_path, "--duration", "40", "--max-gap-steps", "300") as run:
+        family = run.wait_for("running")
+        next(part for part in family if "trainer" in " ".join(part.cmdline()[:4])).kill()
+        summary = run.end()
+
+    assert run.process.returncode == 0, "".join(run.errors)
+    assert (summary["status"], run.status()) == ("complete", "complete")
+    assert "started again: learner-" in "".join(run.errors)
+    assert summary["merges"]["finished_by_all"] >= 1
+    assert [process for process in family if not ends(process.pid)] == []
 
 
 @pytest.mark.slow

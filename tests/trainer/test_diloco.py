@@ -227,6 +227,20 @@ def test_who_brings_nan_starts_its_inner_optimiser_afresh(in_group: InGroup) -> 
     assert len(healed.state) == 2
 
 
+def test_what_would_never_merge_is_refused_or_said(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    layer, optimizer = linear(0)
+    diloco = DiLoCo(layer, optimizer, attached(0, 10), Solo(), checkpoint=str(tmp_path / "c"))
+    with pytest.raises(InputError, match="has not been entered"):
+        diloco.report(loss=0.5)
+    with diloco:
+        assert "its Attachment has not been entered" in caplog.text
+        diloco.save(str(tmp_path / "s"))
+        with pytest.raises(InputError, match="call it before"):
+            diloco.load(str(tmp_path / "s"))
+
+
 def test_loss_and_tokens_reach_the_log_and_are_not_said_twice() -> None:
     layer, optimizer = linear(0)
     attachment = attached(0, 10)
