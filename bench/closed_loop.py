@@ -16,10 +16,12 @@ lies between the model's two times (their geometric mean, as the paper's 1.0 s l
 
 import argparse
 import json
+import math
 import os
 import platform
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,7 +63,7 @@ class Block:
     length_s: float
     windows: list[tuple[float, float]] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
-    statuses: dict[str, int] = field(default_factory=dict)
+    statuses: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,7 @@ def one_block(
         if m.done
     ]
     block.batches = batches_of(outcomes, report.started_us)
-    for one in outcomes:
-        block.statuses[one.status] = block.statuses.get(one.status, 0) + 1
+    block.statuses.update(one.status for one in outcomes)
     return block
 
 
@@ -186,11 +187,6 @@ def batches_of(outcomes: Sequence[Outcome], started_us: int) -> list[Batch]:
         took_s = (max(one.ended_us for one in own) - start_us) / US_PER_S if whole else np.inf
         found.append(Batch((start_us - started_us) / US_PER_S, took_s, len(own)))
     return found
-
-
-def inside(start_s: float, windows: Sequence[tuple[float, float]]) -> bool:
-    """True when that moment lies in a window."""
-    return any(low <= start_s < high for low, high in windows)
 
 
 def pieces(block: Block) -> list[Piece]:
@@ -225,25 +221,21 @@ class Said:
     window_s: float
 
 
-def say(merging: Sequence[Piece], without: Sequence[Piece], slo_s: float, at_a_time: int) -> Said:
-    """Measured and modelled excess of these pieces."""
-    base = np.array([b.took_s for p in without for b in p.batches])
-    slowed = np.array(
-        [b.took_s for p in merging for b in p.batches if b.start_s < (p.window_s or 0.0)]
-    )
-    window_s = float(np.mean([p.window_s for p in merging if p.window_s is not None]))
-    batch_s = float(np.median(base))
-    slowed_batch_s = max(batch_s, float(np.median(slowed)))
-    rate, base_rate = (violating(own, slo_s) for own in (merging, without))
-    modelled = expected(merging, ClosedLoop(batch_s, slowed_batch_s), window_s, slo_s, at_a_time)
-    return Said(rate - base_rate, modelled, rate, base_rate, batch_s, slowed_batch_s, window_s)
-
-
-def objective_s(merging: Sequence[Piece], without: Sequence[Piece]) -> float:
-    """Between a batch's time without merges and its time in a window."""
+def times_s(merging: Sequence[Piece], without: Sequence[Piece]) -> tuple[float, float]:
+    """Median time of a batch without merges, and of one that starts in a window."""
     base = [b.took_s for p in without for b in p.batches]
     slowed = [b.took_s for p in merging for b in p.batches if b.start_s < (p.window_s or 0.0)]
-    return float(np.sqrt(np.median(base) * np.median(slowed)))
+    return float(np.median(base)), float(np.median(slowed))
+
+
+def say(merging: Sequence[Piece], without: Sequence[Piece], slo_s: float, at_a_time: int) -> Said:
+    """Measured and modelled excess of these pieces."""
+    batch_s, slowed_s = times_s(merging, without)
+    slowed_batch_s = max(batch_s, slowed_s)
+    window_s = float(np.mean([p.window_s for p in merging if p.window_s is not None]))
+    rate, base_rate = (violating(own, slo_s) for own in (merging, without))
+    modelled = expected(merging, (batch_s, slowed_batch_s), window_s, slo_s, at_a_time)
+    return Said(rate - base_rate, modelled, rate, base_rate, batch_s, slowed_batch_s, window_s)
 
 
 def violating(own: Sequence[Piece], slo_s: float) -> float:
@@ -254,13 +246,18 @@ def violating(own: Sequence[Piece], slo_s: float) -> float:
 
 
 def expected(
-    merging: Sequence[Piece], model: ClosedLoop, window_s: float, slo_s: float, at_a_time: int
+    merging: Sequence[Piece],
+    batch_s: tuple[float, float],
+    window_s: float,
+    slo_s: float,
+    at_a_time: int,
 ) -> float:
     """The model's excess, with each merge and the first batch after its start where they were.
 
-    Without merges all batches take `batch_s`: none is late, or all are with merges and without.
+    `batch_s` is a batch's time without merges, and in a window. Without merges all take the first:
+    none is late, or all are with merges and without.
     """
-    if model.batch_s > slo_s:
+    if batch_s[0] > slo_s:
         return 0.0
     sent = late = 0
     for piece in merging:
@@ -269,7 +266,7 @@ def expected(
         # The client goes on from the batch before: the merge begins in the midst of that.
         first_s = piece.batches[0].start_s
         always = BurstSchedule(at_a_time, at_a_time, piece.length_s, 0.0)
-        client = ClosedLoop(model.batch_s, model.slowed_batch_s, always)
+        client = ClosedLoop(*batch_s, always)
         nobody = requests_of([], piece.length_s - first_s)
         served = client.serve(nobody, windows_of([-first_s], window_s))
         sent += len(served.latency_s)
@@ -281,7 +278,7 @@ def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, 
     """All figures with intervals, and whether measured and modelled excess agree."""
     merging = [p for block in blocks if block.merging for p in pieces(block)]
     without = [p for block in blocks if not block.merging for p in pieces(block)]
-    slo_s = objective_s(merging, without)
+    slo_s = math.sqrt(math.prod(times_s(merging, without)))
     seen = say(merging, without, slo_s, options.at_a_time)
     rng = np.random.default_rng(options.seed)
     drawn = [
@@ -293,14 +290,13 @@ def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, 
         for name in Said.__dataclass_fields__
     }
     gap = interval(seen.measured - seen.modelled, [one.measured - one.modelled for one in drawn])
-    measured, statuses = figures["measured"], dict[str, int]()
+    measured, statuses = figures["measured"], Counter[str]()
     for block in blocks:
-        for status, count in block.statuses.items():
-            statuses[status] = statuses.get(status, 0) + count
+        statuses.update(block.statuses)
     return {
         "merges": len(merging),
         "batches": sum(len(p.batches) for p in (*merging, *without)),
-        "requests": statuses,
+        "requests": dict(statuses),
         "slo_s": slo_s,
         "figures": figures,
         "measured_minus_modelled": gap,

@@ -8,7 +8,7 @@ from controller.settings import ControllerSettings
 from controller.switchback import Assignment, Switchback, switchback_key
 from controller.view import Timing, View
 from slackwater.clock import US_PER_S
-from slackwater.events import H_MAX, H_MAX_OVERDUE, Finished, MergeReport
+from slackwater.events import H_MAX, H_MAX_OVERDUE, PAUSED, Finished, MergeReport
 
 # A command stays valid for twice the time it should need, plus some leads: a slow step or a slow
 # broker must not lose the merge, and a learner that stalls must not merge at a stale moment.
@@ -118,7 +118,7 @@ class Decider:
         if corridor.last(last) <= timing.first_reachable_step + timing.steps_per_tick:
             return Choice(merge=True, reason=H_MAX, at_step=corridor.last(last))
         if self.paused:
-            return Choice(merge=False, reason="paused")
+            return Choice(merge=False, reason=PAUSED)
         if too_soon:
             return Choice(merge=False, reason="h_min")
         if self.merge_now:

@@ -20,6 +20,8 @@ SKIPPED_LATE = "late"
 # beyond it because their own merge there came to nothing.
 H_MAX = "h_max"
 H_MAX_OVERDUE = "h_max_overdue"
+# Why it commands none of the others: a person has paused the group.
+PAUSED = "paused"
 
 # 2000-01-01 to 2100-01-01: a time in seconds, milliseconds or nanoseconds falls outside.
 MIN_TIME_US = 946_684_800_000_000

@@ -434,10 +434,8 @@ class Attachment:
         if found is not None:
             return found
         self.errors += 1
-        if f"odd {name}" not in self._told:
-            self._told.add(f"odd {name}")
-            what = "attachment: %s is %s; it must be %s, 0 or more: counted as 0"
-            self._log.error(what, name, repr(given)[:REASON_CHARS], kind)
+        what = f"attachment: %s is %.{REASON_CHARS}r; it must be %s, 0 or more: counted as 0"
+        self._say_once(logging.ERROR, f"odd {name}", what, name, given, kind)
         return 0
 
     def _step_event(self, left: Left) -> Step | None:
@@ -460,11 +458,10 @@ class Attachment:
     def _without(self, step: Step, odd: dict[str, float]) -> Step:
         """The event with what cannot be left unknown, said once a field."""
         self.errors += 1
-        for name in odd.keys() - {one.removeprefix("odd ") for one in self._told}:
-            self._told.add(f"odd {name}")
-            what = "attachment: %s is %g at step %d; it must be %s: taken as unknown"
+        what = "attachment: %s is %g at step %d; it must be %s: taken as unknown"
+        for name, value in odd.items():
             allowed = "0 or more" if math.isinf(MOST[name]) else f"from 0 to {MOST[name]:g}"
-            self._log.error(what, name, odd[name], step.step, allowed)
+            self._say_once(logging.ERROR, f"odd {name}", what, name, value, step.step, allowed)
         return msgspec.structs.replace(step, **dict.fromkeys(odd))
 
     def _host_pressure(self, wall_us: int) -> Pressures:
@@ -484,9 +481,8 @@ class Attachment:
     def _count_fault(self, kind: str, what: str) -> None:
         """Count what was just raised, and say it the first time."""
         self.errors += 1
-        if f"fault {kind}" not in self._told:
-            self._told.add(f"fault {kind}")
-            self._log.exception("attachment: %s; training goes on", what)
+        text = "attachment: %s; training goes on"
+        self._say_once(logging.ERROR, f"fault {kind}", text, what, exc_info=True)
 
     def _await_promises(self, awaited: Await, step: int) -> MergeOrder | None:
         deadline = time.monotonic() + self._commit_timeout_s
@@ -564,10 +560,12 @@ class Attachment:
         names = ", ".join(sorted(self._other_groups))
         return f" Commands have come for group {names}." if names else ""
 
-    def _say_once(self, level: int, what: str, text: str, *values: object) -> None:
+    def _say_once(
+        self, level: int, what: str, text: str, *values: object, exc_info: bool = False
+    ) -> None:
         if what not in self._told:
             self._told.add(what)
-            self._log.log(level, text, *values)
+            self._log.log(level, text, *values, exc_info=exc_info)
 
     def _say(
         self, phase: str, merge_id: str, step: int, reason: str, moment_us: int | None = None, /

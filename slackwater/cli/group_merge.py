@@ -6,14 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.codec import Codec
-from slackwater.events import Accepted, Decision, Finished, MergeCommand, MergeReport, Skipped
+from slackwater.events import (
+    PAUSED,
+    Accepted,
+    Decision,
+    Finished,
+    MergeCommand,
+    MergeReport,
+    Skipped,
+)
 from slackwater.settings import RunSettings
 from slackwater.topics import COMMANDS, DECISIONS, MERGES
 from slackwater.transport import reader
 
 POLL_MS = 100
-# The reason of a decision to wait.
-PAUSED = "paused"
 # A merge is all or nothing: once one has refused, the others' words are on their way.
 AFTER_REFUSAL_S = 2.0
 

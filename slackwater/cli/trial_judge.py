@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from slackwater.errors import InputError
@@ -191,11 +192,10 @@ def _arms(design: "TrialDesign", played: "list[Played]") -> list[dict[str, Any]]
 
 def _ended(runs: "list[Played]") -> dict[str, int]:
     """How the requests of these runs ended, by the client's account; they make `requests`."""
-    total: dict[str, int] = {}
+    total = Counter[str]()
     for one in runs:
-        for how, count in one.about.client.get("report", {}).get("ended", {}).items():
-            total[how] = total.get(how, 0) + count
-    return total
+        total.update(one.about.client.get("report", {}).get("ended", {}))
+    return dict(total)
 
 
 def _lag_s(one: "Played") -> float | None:

@@ -1,6 +1,7 @@
 """What a trial found, for people and as JSON."""
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from slackwater.printable import printable
@@ -104,10 +105,9 @@ def remarks(document: dict[str, Any]) -> list[str]:
 
 def accounted(arms: list[dict[str, Any]]) -> list[str]:
     """What became of every request that came due."""
-    total: dict[str, int] = {}
+    total = Counter[str]()
     for row in arms:
-        for how, count in row["ended"].items():
-            total[how] = total.get(how, 0) + count
+        total.update(row["ended"])
     if not total:
         return []
     parts = ", ".join(f"{count:,} {HOW[how]}" for how, count in total.items())
