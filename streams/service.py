@@ -176,8 +176,8 @@ class StreamProcess:
         await shipper.ship()
         if not drained:
             msg = (
-                "the broker stopped answering before all decisions were logged; "
-                "start again with the same --db to log them"
+                f"not all decisions came back from the broker within {DRAIN_TIMEOUT_S:g} s to be "
+                "logged; start again with the same --db to log them"
             )
             raise BrokerError(msg)
 

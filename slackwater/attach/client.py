@@ -255,9 +255,8 @@ class Attachment:
                     protocol.step = step
                     return None
                 return self._at_place(step, wall_us)
-        except Exception:
-            self.errors += 1
-            self._log.exception("attachment: on_step failed; training goes on")
+        except Exception as error:
+            self._count_fault(f"on_step {type(error).__name__}", "on_step failed")
             return None
 
     @never_raises

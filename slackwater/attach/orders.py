@@ -30,7 +30,7 @@ class MergeOrder:
 
     @property
     def forced(self) -> bool:
-        """True when H_max made this order and no command did."""
+        """True when H_max made this order: this learner's own, or a command for H_max."""
         return self.reason == H_MAX
 
     @property

@@ -271,11 +271,16 @@ def test_stamps_do_not_go_back_when_the_wall_clock_does() -> None:
     assert stamps == [1_800_000_000_000_000] * 2 + [1_800_000_000_000_005]
 
 
-def test_a_fault_in_the_client_does_not_reach_the_training_loop() -> None:
+def test_a_fault_in_the_client_does_not_reach_the_training_loop_and_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with attach(NOWHERE) as learner:
-        assert learner.on_step("first", 1.0, 1) is None  # type: ignore[arg-type]
+        for step in ("first", "second"):
+            assert learner.on_step(step, 1.0, 1) is None  # type: ignore[arg-type]
         assert learner.on_step(2, 1.0, 1) is None
-    assert learner.summary().errors == 1
+    assert learner.summary().errors == 2
+    (said,) = [r for r in caplog.records if "on_step failed" in r.getMessage()]
+    assert said.exc_info
 
 
 @pytest.mark.parametrize("tokens", ["many", float("nan"), 60.5, -5, 2**70, None])
