@@ -13,6 +13,7 @@ VLLM_TOKENS: dict[str, Any] = {"detokenize": False, "ignore_eos": True}
 """What vLLM needs besides, to serve token-id prompts without a tokenizer to their full length."""
 
 POOL = 1 << 14
+OWN = 4
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 WORDS = ("slack", "water", "tide", "ship", "bar", "cross", "safe", "time", "way", "on")
 
@@ -68,17 +69,18 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 class Composer:
     """Writes bodies of requests whose prompts differ from one another, at little cost.
 
-    Prompts are stretches of one pool of random ids or words, begun at random, so that no cache of
-    prefixes serves them. Equal seeds give equal prompts.
+    Prompts are a few random ids or words and then a stretch of one pool of them, begun at random,
+    so that no cache of prefixes serves them. Equal seeds give equal prompts; None takes another one
+    each time, for the next client must not send what this one has put into the server's cache.
     """
 
-    def __init__(self, endpoint: Endpoint, seed: int = 0) -> None:
+    def __init__(self, endpoint: Endpoint, seed: int | None = None) -> None:
         self._random = random.Random(seed)  # noqa: S311 - prompts, no secrets
         self._chat = endpoint.api == "chat"
         ids = endpoint.vocabulary
-        source: Any = range(ids) if ids is not None else WORDS
+        self._source: Any = range(ids) if ids is not None else WORDS
         self._words = ids is None
-        self._pool: list[Any] = self._random.choices(source, k=POOL)
+        self._pool: list[Any] = self._random.choices(self._source, k=POOL)
         self._fixed = {
             "model": endpoint.model,
             "stream": True,
@@ -99,7 +101,9 @@ class Composer:
 
     def _prompt(self, length: int) -> Any:
         begin = self._random.randrange(POOL)
-        stretch = self._pool[begin : begin + length]
+        # Starts in the pool alone would come again after some hundred prompts.
+        own = self._random.choices(self._source, k=min(OWN, length))
+        stretch = own + self._pool[begin : begin + length - len(own)]
         while len(stretch) < length:
             stretch += self._pool[: length - len(stretch)]
         return " ".join(stretch) if self._words else stretch

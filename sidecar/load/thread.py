@@ -78,7 +78,8 @@ class LoadThread(threading.Thread):
 
     def _call(self, what: Callable[[], object]) -> None:
         assert self._loop is not None  # noqa: S101 - set before `_ready`
-        if not self._loop.is_closed():
+        # It may close between any look and the call: the client has ended then, which was wanted.
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(what)
 
 

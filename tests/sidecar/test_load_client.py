@@ -24,6 +24,7 @@ from sidecar.load import (
     summarise,
 )
 from sidecar.load.account import AccountError
+from sidecar.load.endpoint import Composer
 from sidecar.load.preflight import EndpointError
 from sidecar.load.stream import Reading
 from slackwater.errors import InputError
@@ -275,6 +276,18 @@ def test_token_prompts_have_the_ids_and_lengths_asked_for_and_chat_has_words():
     assert one["prompt"] != two["prompt"]
     assert len(words["messages"][0]["content"].split()) == words["max_tokens"] + 3 == 5
     assert (outcome.status, outcome.output_tokens, outcome.prompt_tokens) == ("ok", 2, 7)
+
+
+def test_no_prompt_comes_again_in_a_client_or_in_the_next_one():
+    of = Endpoint(url="http://h", model=MODEL, vocabulary=4096)
+    items = [Scheduled(f"r{i}", 0, 16, 1) for i in range(500)]
+    clients = [Composer(of), Composer(of)]
+    bodies = [client.body(item) for client in clients for item in items]
+    assert len(set(bodies)) == len(bodies)
+    assert Composer(of, 7).body(items[0]) == Composer(of, 7).body(items[0])
+    lengths = [len(msgspec.json.decode(clients[0].body(Scheduled("r", 0, n, 1)))["prompt"])
+               for n in (1, 4, 5, 40_000)]  # fmt: skip
+    assert lengths == [1, 4, 5, 40_000]
 
 
 def test_a_chat_that_opens_with_a_role_has_no_token_yet():
