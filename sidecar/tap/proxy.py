@@ -93,7 +93,8 @@ class Tap:
             response = await self._pass(request, seen)
             status = seen.status
         except asyncio.CancelledError:
-            status = "aborted"
+            seen.cut = "aborted"
+            status = seen.status
             raise
         finally:
             self.in_flight -= 1

@@ -60,14 +60,20 @@ class Seen:
 
     @property
     def status(self) -> Status:
-        """How a request ended whose answer has passed, to its end or until it was cut."""
+        """How a request ended whose answer has passed, to its end or until it was cut.
+
+        A client that goes once it has the last token was served; a stream of tokens that ends
+        before the answer did was cut, however politely.
+        """
+        reading = self._reading
         if self._whole:
-            self._reading.whole(bytes(self._whole))
-        if self.cut is not None:
+            reading.whole(bytes(self._whole))
+        if self.cut is not None and not (self.cut == "aborted" and reading.complete):
             return self.cut
-        if self._http_status is None or self._http_status >= 400 or self._reading.error is not None:
+        if self._http_status is None or self._http_status >= 400 or reading.error is not None:
             return "error"
-        return "aborted" if self._reading.finish_reason == "abort" else "ok"
+        cut_short = self._streamed and reading.begun and not reading.complete
+        return "aborted" if cut_short or reading.finish_reason == "abort" else "ok"
 
     def event(self, status: Status, run_id: str, sidecar: str) -> Request:
         """The event of this request, which ends now."""

@@ -11,6 +11,7 @@ from sidecar.load import Anchor, Endpoint, Scheduled, run_open_loop
 from sidecar.outbox import Outbox
 from sidecar.tap import Tap, TapSettings
 from sidecar.tap.headers import handed_on
+from sidecar.tap.seen import Seen
 from sidecar.tap.settings import Address, address, asks_for_tokens
 from slackwater.errors import InputError
 from slackwater.events import Load, Request
@@ -111,6 +112,33 @@ def test_a_client_that_goes_leaves_the_upstream_too_and_is_aborted():
 
     [event] = asyncio.run(main()).requests
     assert (event.status, event.e2e_s, event.ttft_s) == ("aborted", None, None)
+
+
+TOKEN = b'data: {"choices": [{"text": "a", "finish_reason": null}]}\n\n'
+LAST = b'data: {"choices": [{"text": "b", "finish_reason": "stop"}]}\n\n'
+FOREIGN = b'data: {"token": {"text": "a"}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("chunks", "cut", "status"),
+    [
+        ([TOKEN, LAST], None, "ok"),
+        # It has the last token, and does not wait for the stream's end.
+        ([TOKEN, LAST], "aborted", "ok"),
+        ([TOKEN], "aborted", "aborted"),
+        ([TOKEN, LAST], "error", "error"),
+        # The upstream closed its stream as if that had been all.
+        ([TOKEN], None, "aborted"),
+        ([FOREIGN], None, "ok"),
+    ],
+)
+def test_an_answer_is_whole_when_its_last_token_has_passed(chunks, cut, status):
+    seen = Seen(Anchor.now())
+    seen.answer(200, "text/event-stream", "")
+    for chunk in chunks:
+        seen.chunk(chunk)
+    seen.cut = cut
+    assert seen.status == status
 
 
 def test_an_upstream_that_breaks_off_breaks_off_for_the_client():
