@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -61,6 +62,8 @@ class CommandMerging:
         self._anchor = anchor
         self._limit_s = limit_s
         self._process: subprocess.Popen[bytes] | None = None
+        # A file and no pipe: a command that says much must not wait for somebody who reads it.
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         try:
             self._command = shlex.split(command)
         except ValueError as error:
@@ -104,17 +107,17 @@ class CommandMerging:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
 
     def _begin(self, name: str) -> "subprocess.Popen[bytes]":
         # On no leash: starting that would be a part of the window.
+        self._words.seek(0)
+        self._words.truncate()
         try:
             return subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=self._words,
                 env={**os.environ, "SLACKWATER_MERGE": name},
                 start_new_session=True,
             )
@@ -125,7 +128,8 @@ class CommandMerging:
     def _judge(self, process: subprocess.Popen[bytes]) -> None:
         if process.returncode == 0:
             return
-        said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
+        self._words.seek(0)
+        said = self._words.read().decode(errors="replace").strip()
         last = said.splitlines()[-1] if said else "it said nothing"
         msg = f"{self.name}: ended with {process.returncode}, {last}; it must make one merge"
         raise MergeError(msg)

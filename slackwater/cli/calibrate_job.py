@@ -189,6 +189,8 @@ def _recorded(
         stack.callback(say.end)
         anchor = Anchor.now()
         merging = _merging(asked, anchor, folder)
+        if asked.resume is not None:
+            _check_same(record, merging, asked.resume)
         endpoint = _endpoint(asked, folder, stack, say)
         record = (
             Record.reopen(asked.resume)
@@ -196,6 +198,17 @@ def _recorded(
             else _new_record(asked, endpoint, merging, anchor)
         )
         return record, _play(record, endpoint, merging, anchor, signals, say)
+
+
+def _check_same(record: "Record", merging: "Merging", path: Path) -> None:
+    """Refuse to go on with other merges: no figure would say that there were two kinds."""
+    if merging.name != record.set_up.merging:
+        msg = (
+            f"--resume {path} was begun with {record.set_up.merging}, and these options make "
+            f"{merging.name}; give those of then (--learners, --parameters, --effect-free, "
+            "--merge-command)"
+        )
+        raise InputError(msg)
 
 
 def _play(

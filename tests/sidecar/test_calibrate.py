@@ -68,12 +68,12 @@ def design(**given):
     return Design(**(usual | given))
 
 
-def new_record(path, anchor, **given):
+def new_record(path, anchor, merging=MERGE, **given):
     set_up = SetUp(
         started_us=anchor.now_us(),
         design=design(**given),
         server="a test's",
-        merging=MERGE,
+        merging=merging,
         hardware={},
         versions={},
     )
@@ -174,6 +174,15 @@ def test_merge_command_that_fails_ends_it_with_its_last_words(server, tmp_path):
     assert [block.complete for block in record.blocks] == [False]
 
 
+def test_merge_command_that_says_much_is_not_held_up():
+    command = "sh -c 'head -c 300000 /dev/zero >&2; echo late >&2; exit $0' {}"
+    loud = CommandMerging(command.format(0), Anchor.now(), limit_s=5)
+    for name in ("m0", "m1"):
+        assert loud.merge(name, lambda: None).done
+    with pytest.raises(MergeError, match=r"ended with 4, .*late; it must make one merge"):
+        CommandMerging(command.format(4), Anchor.now()).merge("m", lambda: None)
+
+
 def test_merge_command_that_is_not_there_is_named(server, tmp_path):
     anchor = Anchor.now()
     record = new_record(tmp_path / "one.json.jsonl", anchor)
@@ -231,6 +240,18 @@ def test_whole_record_gives_its_profile_again(played, capsys):
     shown = capsys.readouterr().out
     assert "every request and merge" in shown
     assert "nan" not in shown
+
+
+def test_record_is_not_gone_on_with_by_other_merges(server, tmp_path):
+    anchor = Anchor.now()
+    then = CommandMerging(MERGE, anchor)
+    record = new_record(tmp_path / "one.json.jsonl", anchor, rounds=1, merging=then.name)
+    calibrate_job._check_same(record, then, record.path)
+    given = {"resume": record.path, "endpoint": server.url, "model": MODEL}
+    other = asked(**given, merge_command="sh -c 'sleep 9'")
+    with pytest.raises(InputError, match=r"begun with command: sh -c 'sleep 0\.04', .*sleep 9"):
+        calibrate_job.run(other, as_json=False, wants_plain=True)
+    assert Record.reopen(record.path).blocks == []
 
 
 def with_intervals(profile, factor=1.0, width=0.05):
