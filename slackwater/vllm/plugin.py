@@ -54,8 +54,9 @@ def _start(vllm_config: Any, engine_index: int) -> Reporter:
     with _starting:
         sender = _senders.get(settings)
         if sender is None:
-            sender = _senders[settings] = Sender(settings, log)
+            sender = Sender(settings, log)
             sender.start()
+            _senders[settings] = sender
             atexit.register(sender.close)
         reporter = sender.add(reporter)
     source = reporter.source

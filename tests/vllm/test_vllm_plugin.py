@@ -113,6 +113,23 @@ def test_arguments_that_a_release_adds_are_taken(
     assert reporter.counts().faults == 0
 
 
+def test_a_sender_that_could_not_start_is_not_the_next_engines(
+    plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_sender: Any) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", f"127.0.0.1:{free_port()}")
+    with monkeypatch.context() as ill:
+        ill.setattr(plugin.Sender, "start", full)
+        plugin.StatLogger(config(), 0).record(scheduler(), iteration(finished()))
+    assert plugin._senders == {}
+    plugin.StatLogger(config(), 0)
+    (sender,) = plugin._senders.values()
+    assert sender.is_alive()
+
+
 def test_engines_of_one_server_share_a_sender_and_have_a_name_each(
     plugin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
