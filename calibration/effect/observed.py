@@ -75,7 +75,7 @@ class Observed:
         arrival_s: [n] when each request was due to be sent.
         end_s: [n] when it ended, however it did.
         status: [n] index into `STATUSES`.
-        tokens: [n] tokens in and out, as asked for.
+        tokens: [n] tokens in and out: as counted by the server, as asked for where it did not say.
         block: [n] in whose time it was due, its settling included.
     """
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from calibration.effect import Account, Block, Observed, Window
 from calibration.effect.observed import STATUSES
+from sidecar.experiment.design import Design
 from sidecar.experiment.record import WARM_UP, Merge, PlayedBlock, Record
+from sidecar.load import Outcome
 
 US_PER_S = 1e6
 
@@ -36,11 +38,16 @@ def observed(record: Record) -> Observed:
         # A client's last look and its schedule may lie a microsecond apart.
         end_s=seconds([max(one.ended_us, one.scheduled_us) for _, one in requests]),
         status=np.array([STATUSES.index(one.status) for _, one in requests], np.int64),
-        tokens=np.array(
-            [(one.prompt_tokens or 0) + (one.output_tokens or 0) for _, one in requests], np.int64
-        ),
+        tokens=np.array([_tokens(one, record.set_up.design) for _, one in requests], np.int64),
         block=np.array([number for number, _ in requests], np.int64),
     )
+
+
+def _tokens(one: Outcome, design: Design) -> int:
+    """As the server counted them; as asked for where it did not say, or never came to that."""
+    known = one.prompt_tokens, one.output_tokens
+    asked = design.prompt_tokens, design.output_tokens
+    return sum(a if k is None else k for k, a in zip(known, asked, strict=True))
 
 
 def _block(played: PlayedBlock, origin_us: int) -> Block:

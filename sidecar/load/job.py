@@ -89,12 +89,19 @@ def plan(job: LoadJob) -> Plan:
 
 
 def _closed(job: LoadJob, bursts: Bursts) -> Plan:
-    asked = {"a TRACE": job.traffic.trace, "--regime": job.traffic.regime}
+    traffic = job.traffic
+    asked = {
+        "a TRACE": traffic.trace,
+        "--regime": traffic.regime,
+        "--rate": traffic.rate_per_s,
+        "--speed": traffic.speed,
+        "--format": traffic.format_name,
+    }
     for option, value in asked.items():
         if value is not None:
             msg = f"--closed-loop makes its own traffic, and {option} is given; leave out one"
             raise InputError(msg)
-    duration_s = job.traffic.duration_s
+    duration_s = traffic.duration_s
     name = f"closed loop of {bursts.quiet} and {bursts.busy}"
     return Plan(
         name, job, None, replays.DEFAULT_DURATION_S if duration_s is None else duration_s, None

@@ -64,8 +64,6 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
         with StopSignals() as signals:
             whole = _play(asked, design, log, signals, Console(stderr=True), wants_plain)
             interrupted = signals.exit_code
-    elif asked.resume is not None:
-        whole = True
     out = Console(highlight=False)
     if not (whole or as_json or log.path.exists()):
         out.print("ended before its first run was whole: nothing is kept")

@@ -137,6 +137,18 @@ def measured(record):
     return measure(observed(record), slo_s=None, precision=0.1, rng=rng, draws=200)
 
 
+def test_tokens_that_no_server_counted_are_those_asked_for_and_not_none_at_all(played):
+    asked = played.set_up.design.prompt_tokens + played.set_up.design.output_tokens
+    silent = [
+        replace(block, requests=[replace(one, prompt_tokens=None, output_tokens=None)
+                                 for one in block.requests])
+        for block in played.blocks
+    ]  # fmt: skip
+    assert set(observed(Record(played.path, played.set_up, silent)).tokens) == {asked}
+    # This server says 7 tokens in and 2 out.
+    assert set(observed(played).tokens) == {9}
+
+
 def test_record_read_back_gives_the_same_figures(played):
     again = Record.reopen(played.path)
     assert measured(again) == measured(played)

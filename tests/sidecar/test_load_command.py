@@ -112,6 +112,8 @@ async def interrupt_after(server, count):
         (["--extra", "nope"], "is no JSON object"),
         (["--timeout", "0"], "the time-out is 0 s"),
         (["--closed-loop", "--regime", "bursty"], "makes its own traffic"),
+        (["--closed-loop", "--rate", "9"], "--rate is given; leave out one"),
+        (["--closed-loop", "--speed", "2"], "--speed is given; leave out one"),
         (["--chat", "--vocabulary", "9"], "chat takes words"),
         (["--prompt-tokens", "0"], "1 token or more"),
         (["--speed", "0"], "--speed is 0"),
