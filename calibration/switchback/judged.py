@@ -7,7 +7,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from calibration.switchback.outcomes import Bools, Floats, counted_harm, fair_bets, is_capped
+from calibration.switchback.outcomes import (
+    LEAST_PAST,
+    Bools,
+    Floats,
+    counted_harm,
+    fair_bets,
+    is_capped,
+    worst_bets,
+)
 from calibration.switchback.wealth import last_log_wealth, log_wealth
 
 ALPHA = 0.05
@@ -20,23 +28,32 @@ Verdict = Literal["placement gain", "placement loss", "no claim"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
-    """The settled intervals of one run, in order.
+    """The intervals of one run, in order.
 
     Attributes:
-        harm: [n] requests that the merge which ended each harmed.
+        harm: [n] requests that the merge which ended each harmed; NaN of the last ones, whose coin
+            was tossed and whose harm is not settled, or never was since the run ended.
         by_policy: [n] the coins.
         share: probability of the policy's arm.
-        ended_us: [n] when each merge ended, rising: several runs are put in this order.
+        began_us: [n] when each coin was tossed, rising: several runs are put in this order.
     """
 
     harm: Floats
     by_policy: Bools
     share: float
-    ended_us: npt.NDArray[np.int64]
+    began_us: npt.NDArray[np.int64]
 
-    def bets(self, gain: float = 0.0) -> Floats:
-        """[n] what each pays on a gain above `gain`."""
-        return fair_bets(self.harm, self.by_policy, self.share, gain)
+    @property
+    def settled(self) -> Bools:
+        """[n] whose harm is known."""
+        return ~np.isnan(self.harm)
+
+    def bets(self, gain: float = 0.0, *, on_loss: bool = False) -> Floats:
+        """[n] what each pays on a gain above `gain`, or on one below; at the worst while open."""
+        paid = fair_bets(self.harm, self.by_policy, self.share, gain) * (-1.0 if on_loss else 1.0)
+        worst = worst_bets(self.by_policy, self.share, gain, on_loss=on_loss)
+        worst[:LEAST_PAST] = 0.0
+        return np.where(self.settled, paid, worst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +74,9 @@ class Judged:
         gain: placement gain, the share of the random arm's harm that the policy spares, by capped
             harm in units of the usual one; None while nothing can be told.
         low, high: its 95% confidence sequence, valid whenever one looks; None where open.
-        e_gain: [n] wealth of who bets that the policy spares harm, after each interval: 20 or more
-            ever, by chance, in at most 5% of runs without a gain, however often one looks.
+        e_gain: [n] wealth of who bets that the policy spares harm, after each interval up to the
+            last that is settled: 20 or more ever, by chance, in at most 5% of runs without a gain,
+            however often one looks.
         e_loss: [n] wealth of who bets that it does more harm.
     """
 
@@ -69,6 +87,11 @@ class Judged:
     high: float | None
     e_gain: Floats
     e_loss: Floats
+
+    @property
+    def merges(self) -> int:
+        """Settled ones, of both arms."""
+        return self.policy.merges + self.random.merges
 
     @property
     def verdict(self) -> Verdict:
@@ -85,23 +108,37 @@ def reached(e_values: Floats) -> int | None:
 
 
 def judge(runs: Sequence[Intervals]) -> Judged:
-    """Judge runs whose coins are independent; every run's usual harm is its own."""
-    order = np.argsort(np.concatenate([[], *(run.ended_us for run in runs)]), kind="stable")
-    bets = _bets(runs, 0.0)[order]
+    """Judge runs whose coins are independent; every run's usual harm is its own.
+
+    Intervals stand in the order of their coins. Which of them ends first is no chance: the coin has
+    a part in it. So one that is open while a later one of another run is settled is not passed
+    over, but counts for the worst that it can come to.
+    """
+    order = _order(runs)
     shown = float(np.log(2 / ALPHA))
+
+    def bets(gain: float, *, on_loss: bool) -> Floats:
+        paid = (run.bets(gain, on_loss=on_loss) for run in runs)
+        return np.concatenate([np.zeros(0), *paid])[order]
+
     return Judged(
         policy=_arm(runs, policy=True),
         random=_arm(runs, policy=False),
         gain=_gain(runs),
-        low=_edge(lambda gain: last_log_wealth(_bets(runs, gain)) >= shown),
-        high=_edge(lambda gain: last_log_wealth(-_bets(runs, gain)) < shown),
-        e_gain=np.exp(log_wealth(bets)),
-        e_loss=np.exp(log_wealth(-bets)),
+        low=_edge(lambda gain: last_log_wealth(bets(gain, on_loss=False)) >= shown),
+        high=_edge(lambda gain: last_log_wealth(bets(gain, on_loss=True)) < shown),
+        e_gain=np.exp(log_wealth(bets(0.0, on_loss=False))),
+        e_loss=np.exp(log_wealth(bets(0.0, on_loss=True))),
     )
 
 
-def _bets(runs: Sequence[Intervals], gain: float) -> Floats:
-    return np.concatenate([np.zeros(0), *(run.bets(gain) for run in runs)])
+def _order(runs: Sequence[Intervals]) -> npt.NDArray[np.int64]:
+    """The intervals of all runs by their coins' time, up to the last that is settled."""
+    began_us = np.concatenate([np.zeros(0, np.int64), *(run.began_us for run in runs)])
+    settled = np.concatenate([np.zeros(0, np.bool_), *(run.settled for run in runs)])
+    order = np.argsort(began_us, kind="stable")
+    known = np.flatnonzero(settled[order])
+    return order[: known[-1] + 1 if len(known) else 0]
 
 
 def _gain(runs: Sequence[Intervals]) -> float | None:
@@ -129,7 +166,7 @@ def _edge(holds: Callable[[float], bool]) -> float | None:
 
 
 def _arm(runs: Sequence[Intervals], *, policy: bool) -> Arm:
-    own = [run.by_policy == policy for run in runs]
+    own = [(run.by_policy == policy) & run.settled for run in runs]
     harm = np.concatenate([np.zeros(0), *(r.harm[o] for r, o in zip(runs, own, strict=True))])
     capped = sum(int(is_capped(r.harm)[o].sum()) for r, o in zip(runs, own, strict=True))
     return Arm(len(harm), float(harm.mean()) if len(harm) else None, capped)

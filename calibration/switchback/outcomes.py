@@ -68,10 +68,27 @@ def fair_bets(harm: Floats, by_policy: Bools, share: float, gain: float = 0.0) -
         [..., n] from -1 to 1; 0, which is no bet, while no harm is usual.
     """
     counted = counted_harm(harm)
+    return np.where(np.isnan(counted), 0.0, _paid(counted, by_policy, share, gain))
+
+
+def worst_bets(by_policy: Bools, share: float, gain: float = 0.0, *, on_loss: bool) -> Floats:
+    """[..., n] the least that each interval can pay, whatever its harm turns out to be.
+
+    Args:
+        by_policy: [..., n] the coins.
+        share: probability of the policy's arm.
+        gain: as in `fair_bets`.
+        on_loss: of the opposite bet, on more harm.
+    """
+    counted = np.where(by_policy == on_loss, 0.0, CAP)
+    return _paid(counted, by_policy, share, gain) * (-1.0 if on_loss else 1.0)
+
+
+def _paid(counted: Floats, by_policy: Bools, share: float, gain: float) -> Floats:
     paid = np.where(
         by_policy,
         -(min(1.0, 1.0 / (1.0 - gain)) * counted - 1.0) / share,
         (min(1.0, 1.0 - gain) * counted - 1.0) / (1.0 - share),
     )
     largest = max(1.0, CAP - 1.0) / min(share, 1.0 - share)
-    return np.where(np.isnan(counted), 0.0, paid / largest)
+    return np.asarray(paid / largest)

@@ -32,7 +32,7 @@ class Coined:
 
     Attributes:
         run_id, policy, control: of the run; the policy without the word that it was mixed.
-        intervals: those that are settled, up to the first that is not.
+        intervals: those that are settled and have a window; then those that are not settled.
         waiting: intervals that are still open, or whose requests may not all have ended.
         untold: by arm, intervals that ended without a window; they have no harm to count.
         requests: that arrived from the first interval's begin to the last settled window's end.
@@ -102,7 +102,7 @@ def _coined(path: Path, about: dict[str, Any], count: str) -> Coined | None:
         run_id=about["run_id"],
         policy=(about["policy"] or "none").removesuffix("+switchback"),
         control=controller["switchback"],
-        intervals=_intervals(told, controller["switchback_share"]),
+        intervals=_intervals(told, rows[len(settled) :], controller["switchback_share"]),
         waiting=waiting,
         untold={
             arm: sum(row["harm"] is None and row["arm"] == arm for row in settled)
@@ -144,16 +144,20 @@ def _settled(rows: list[dict[str, Any]], *, over: bool) -> tuple[list[dict[str, 
     return rows[: last + 1], 0 if over else len(rows) - last - 1
 
 
-def _intervals(told: list[dict[str, Any]], share: float) -> "Intervals":
+def _intervals(
+    told: list[dict[str, Any]], unsettled: list[dict[str, Any]], share: float
+) -> "Intervals":
     import numpy as np
 
     from calibration.switchback import Intervals
 
+    rows = [*told, *unsettled]
+    harm = [*(row["harm"] for row in told), *(np.nan for _ in unsettled)]
     return Intervals(
-        harm=np.array([row["harm"] for row in told], np.float64),
-        by_policy=np.array([row["arm"] == "policy" for row in told], np.bool_),
+        harm=np.array(harm, np.float64),
+        by_policy=np.array([row["arm"] == "policy" for row in rows], np.bool_),
         share=share,
-        ended_us=np.array([row["window_end_us"] for row in told], np.int64),
+        began_us=np.array([row["began_us"] for row in rows], np.int64),
     )
 
 

@@ -48,7 +48,7 @@ def sentence(coined: Sequence["Coined"], judged: "Judged") -> str:
     from calibration.switchback import reached
 
     name = coined[0].policy
-    merges = len(judged.e_gain)
+    merges = judged.merges
     if judged.gain is None:
         return f"{name}: no claim: {merges} settled merges are too few to compare anything"
     size = f"placement gain of {100 * judged.gain:.1f}% of what random moments harm"
@@ -71,7 +71,7 @@ def gain_pp(coined: Sequence["Coined"], judged: "Judged") -> float | None:
     requests = sum(run.requests for run in coined)
     if judged.gain is None or judged.random.mean_harm is None or not requests:
         return None
-    return 100 * judged.gain * judged.random.mean_harm * len(judged.e_gain) / requests
+    return 100 * judged.gain * judged.random.mean_harm * judged.merges / requests
 
 
 def notes(coined: Sequence["Coined"], judged: "Judged") -> list[str]:
@@ -106,7 +106,7 @@ def document(coined: Sequence["Coined"], judged: "Judged", count: str) -> dict[s
         "control": coined[0].control,
         "verdict": judged.verdict,
         "alpha": ALPHA,
-        "merges": len(judged.e_gain),
+        "merges": judged.merges,
         "shown_after": reached(judged.e_gain),
         "gain": judged.gain,
         "gain_low": judged.low,
@@ -121,7 +121,7 @@ def document(coined: Sequence["Coined"], judged: "Judged", count: str) -> dict[s
         "runs": [
             {
                 "run_id": run.run_id,
-                "merges": len(run.intervals.harm),
+                "merges": int(run.intervals.settled.sum()),
                 "waiting": run.waiting,
                 "untold": run.untold,
                 "requests": run.requests,

@@ -128,6 +128,55 @@ def test_runs_together_show_what_each_shows_times_the_other_and_in_order_of_time
     assert together.e_gain[-1] > max(judge([one]).e_gain[-1], judge([two]).e_gain[-1])
 
 
+def calm_fleets(coins, open_arm=None):
+    """Fleets after six merges of 20; then each meets 4, in either arm; one arm's are still open."""
+    return [
+        Intervals(
+            np.array([20.0] * 6 + [np.nan if open_arm is not None and coin == open_arm else 4.0]),
+            np.array([False] * 6 + [coin]),
+            0.5,
+            np.array([*range(6), 100 + place]),
+        )
+        for place, coin in enumerate(coins)
+    ]
+
+
+def test_several_fleets_have_a_fair_bet_over_all_coins():
+    found = [judge(calm_fleets(coins)) for coins in itertools.product([False, True], repeat=6)]
+    for wealth in ([one.e_gain for one in found], [one.e_loss for one in found]):
+        assert np.mean(wealth, axis=0) == pytest.approx(np.ones(42))
+
+
+@pytest.mark.parametrize("open_arm", [False, True])
+def test_open_intervals_show_nothing_that_they_might_not_show_once_settled(
+    open_arm,
+):
+    for coins in itertools.product([False, True], repeat=5):
+        early, late = judge(calm_fleets(coins, open_arm)), judge(calm_fleets(coins))
+        for now, then in ((early.e_gain, late.e_gain), (early.e_loss, late.e_loss)):
+            assert (now <= then[: len(now)] + 1e-12).all()
+
+
+def test_forty_fleets_of_which_one_arm_has_ended_claim_nothing():
+    coins = np.random.default_rng(3).random(40) < 0.5
+    judged = judge(calm_fleets(coins, open_arm=False))
+    assert judged.merges == 6 * 40 + coins.sum()
+    assert judged.verdict == "no claim"
+    # Were the open ones passed over, as they were once, this would be a gain for certain.
+    alone = [run for run, coin in zip(calm_fleets(coins), coins, strict=True) if coin]
+    assert judge(alone).verdict == "placement gain"
+
+
+def test_open_intervals_at_the_end_of_one_run_change_nothing():
+    whole = fleet(0.2, 100)
+    harm = np.concatenate([whole.harm, [np.nan, np.nan]])
+    coins = np.concatenate([whole.by_policy, [True, False]])
+    judged, before = judge([Intervals(harm, coins, 0.5, np.arange(102))]), judge([whole])
+    assert judged.e_gain.tolist() == before.e_gain.tolist()
+    assert (judged.gain, judged.low, judged.high) == (before.gain, before.low, before.high)
+    assert judged.policy == before.policy
+
+
 def test_nothing_is_said_of_nothing():
     for runs in ([], [fleet(0.3, 5)]):
         judged = judge(runs)
