@@ -64,7 +64,7 @@ def spill_over(
         rng: for the merges.
         draws: how often these are drawn anew.
     """
-    since_s, sample = _following(observed)
+    since_s, sample = _following(observed, clear_s=float(base.quantiles[0, 1]))
     bins = []
     for from_s, to_s in itertools.pairwise(EDGES_S):
         inside = (since_s >= from_s) & (since_s < to_s)
@@ -93,20 +93,27 @@ def _bin(from_s: float, to_s: float, ours: Drawn, base: Drawn) -> AfterBin:
     return AfterBin(from_s, to_s, ours.requests, ours.clusters, ratio, harmed)
 
 
-def _following(observed: Observed) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Sample]:
-    """Requests between windows: seconds since the last one's end, and the requests by merge."""
+def _following(
+    observed: Observed, clear_s: float
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Sample]:
+    """Requests between windows: seconds since the last one's end, and the requests by merge.
+
+    Those that arrive less than `clear_s` (nearly all last no longer) before the next window are
+    left out, whatever became of them: to leave out the ones that met it would leave the short ones.
+    """
     counted = np.flatnonzero(observed.counted("merges"))
-    arrival_s, end_s = observed.arrival_s[counted], observed.end_s[counted]
+    arrival_s = observed.arrival_s[counted]
     since_s = np.full(len(counted), np.inf)
     cluster = np.full(len(counted), -1, np.int64)
-    met = np.zeros(len(counted), np.bool_)
+    next_s = np.full(len(counted), np.inf)
     for number, window in enumerate(observed.windows):
         own = observed.block[counted] == window.block
-        met |= own & (arrival_s < window.end_s) & (end_s > window.start_s)
+        before = own & (arrival_s < window.end_s)
+        next_s[before] = np.minimum(next_s[before], window.start_s)
         after = own & (arrival_s >= window.end_s)
         since_s[after] = arrival_s[after] - window.end_s
         cluster[after] = number
-    kept = (cluster >= 0) & ~met
+    kept = (cluster >= 0) & (arrival_s + clear_s <= next_s)
     latency_s = observed.latency_s[counted[kept]]
     weight = np.ones(len(latency_s))
     return since_s[kept], Sample(latency_s, weight, cluster[kept], len(observed.windows))

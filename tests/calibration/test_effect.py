@@ -167,6 +167,16 @@ def test_harm_after_the_window_ends_where_it_was_made_to_end():
     assert (after.lasts_s, after.bounded) == (0, True)
 
 
+def test_requests_between_merges_are_as_long_as_others_though_the_next_merge_meets_the_long_ones():
+    rng, ratios = np.random.default_rng(5), []
+    for _ in range(40):
+        observed = Made(latency_s=1.0, effect=3.0, rounds=6).observed(rng)
+        base = drawn(stretches(observed, "learners"), np.inf, rng, 2)
+        ratios.append([one.p50_ratio.value for one in spill_over(observed, base, rng, 2).bins[3:5]])
+    # 0.96 and 0.92 where just those that the next merge met are left out.
+    assert np.mean(ratios, axis=0) == pytest.approx(np.ones(2), abs=0.025)
+
+
 def test_load_groups_tell_merges_on_a_busy_server_from_others():
     rng = np.random.default_rng(6)
     observed = Made(effect=2.0, rounds=6, latency_s=0.3).observed(rng)
