@@ -1,1 +1,1 @@
-"""A real vLLM on this machine: started, loaded and measured beside merges. Imports no vLLM."""
+"""A real vLLM: started, loaded and measured beside merges. Imports no vLLM."""

@@ -103,23 +103,23 @@ def calibrate(
     that merge. Ctrl-C keeps every block that is whole.
     """
     from slackwater.cli.calibrate_job import Asked, run
+    from slackwater.cli.server import ServerOptions
 
-    if launch_vllm + (endpoint is not None) != 1 and resume is None:
-        msg = "give --launch-vllm, or --endpoint URL --model NAME: one of the two"
-        raise InputError(msg)
-    if endpoint is not None and model is None:
-        msg = f"--endpoint {endpoint} needs --model, the name that the server gives its model"
-        raise InputError(msg)
-    if merge_command is not None and effect_free:
-        msg = "--effect-free is about learners of ours; leave --merge-command out"
-        raise InputError(msg)
-    usual = MINUTES if compare is None else COMPARE_MINUTES
-    asked = Asked(
+    server = ServerOptions(
         launch_vllm=launch_vllm,
         vllm_python=vllm_python,
         endpoint=endpoint,
         model=model,
         vocabulary=vocabulary,
+    )
+    if resume is None or server.given:
+        server.check()
+    if merge_command is not None and effect_free:
+        msg = "--effect-free is about learners of ours; leave --merge-command out"
+        raise InputError(msg)
+    usual = MINUTES if compare is None else COMPARE_MINUTES
+    asked = Asked(
+        server=server,
         merge_command=merge_command,
         learners=learners,
         parameters=_whole(parameters),

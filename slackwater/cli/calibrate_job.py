@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.cli.calibrate_profile import encoded, profile_of, written
 from slackwater.cli.outputs import PROFILE, Output, check_outputs
+from slackwater.cli.server import ServerOptions, endpoint_of
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,11 +33,7 @@ CODES = {"same": 0, "changed": 1, "unknown": 3}
 class Asked:
     """The command's options; see `calibrate`."""
 
-    launch_vllm: bool
-    vllm_python: Path | None
-    endpoint: str | None
-    model: str | None
-    vocabulary: int | None
+    server: ServerOptions
     merge_command: str | None
     learners: int
     parameters: int
@@ -181,7 +178,7 @@ def _recorded(
         record = Record.reopen(asked.resume)
         if len(record.played) == len(list(record.set_up.design.planned())):
             return record, True
-        if not asked.launch_vllm and asked.endpoint is None:
+        if not asked.server.given:
             return record, True
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
@@ -191,7 +188,7 @@ def _recorded(
         merging = _merging(asked, anchor, folder)
         if asked.resume is not None:
             _check_same(record, merging, asked.resume)
-        endpoint = _endpoint(asked, folder, stack, say)
+        endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, say.word)
         record = (
             Record.reopen(asked.resume)
             if asked.resume is not None
@@ -258,21 +255,6 @@ def _merging(asked: Asked, anchor: "Anchor", folder: Path) -> "Merging":
         seed=asked.seed,
     )
     return LedLearners(learners, anchor, folder)
-
-
-def _endpoint(
-    asked: Asked, folder: Path, stack: contextlib.ExitStack, say: "_Saying"
-) -> "Endpoint":
-    from slackwater.cli.server import ServerOptions, endpoint_of
-
-    server = ServerOptions(
-        launch_vllm=asked.launch_vllm,
-        vllm_python=asked.vllm_python,
-        endpoint=asked.endpoint,
-        model=asked.model,
-        vocabulary=asked.vocabulary,
-    )
-    return endpoint_of(server, folder / "vllm.log", stack, say.word)
 
 
 def _new_record(

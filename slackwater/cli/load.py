@@ -1,19 +1,17 @@
 """`slackwater load`: a trace, a regime or batches, sent to a real server and measured."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.server import api_key
 from slackwater.cli.traffic_options import SkipBad
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
     from sidecar.load.batches import Bursts
     from sidecar.load.endpoint import Endpoint
-
-API_KEY_ENV = "OPENAI_API_KEY"
 
 
 def load(
@@ -182,7 +180,7 @@ def _endpoint(
         api="chat" if chat else "completions",
         vocabulary=vocabulary,
         extra=({} if vocabulary is None else VLLM_TOKENS) | _fields(extra),
-        api_key=os.environ.get(API_KEY_ENV) or None,
+        api_key=api_key(),
     )
 
 

@@ -1,6 +1,7 @@
 """The server that is measured: one started here, or one that runs already."""
 
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
     from sidecar.load import Endpoint
 
 TINY_VOCABULARY = 4096
+API_KEY_ENV = "OPENAI_API_KEY"
+
+
+def api_key() -> str | None:
+    """The key that `OPENAI_API_KEY` holds; None without one."""
+    return os.environ.get(API_KEY_ENV) or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +85,11 @@ def endpoint_of(
         assert asked.model is not None  # noqa: S101 - likewise
         extra = {} if asked.vocabulary is None else VLLM_TOKENS
         endpoint = Endpoint(
-            url=asked.endpoint, model=asked.model, vocabulary=asked.vocabulary, extra=extra
+            url=asked.endpoint,
+            model=asked.model,
+            vocabulary=asked.vocabulary,
+            extra=extra,
+            api_key=api_key(),
         )
     check_endpoint(endpoint)
     return endpoint

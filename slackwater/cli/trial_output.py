@@ -138,7 +138,11 @@ def power(verdict: dict[str, Any]) -> list[str]:
 
 
 def _print_steps(out: "Console", verdict: dict[str, Any]) -> None:
-    out.print(f"{verdict['policy']}: {verdict['verdict']}: {verdict['reason']}", soft_wrap=True)
+    out.print(
+        f"{verdict['policy']}: {verdict['verdict']}: {verdict['reason']}",
+        soft_wrap=True,
+        markup=False,
+    )
     for step in verdict["steps"]:
         text = f"  {step['name']:<17} {PASSED[step['passed']]:<10} {step['reason']}"
         out.print(text, soft_wrap=True, markup=False)

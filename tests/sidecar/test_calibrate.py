@@ -1,6 +1,7 @@
 """`slackwater calibrate`: blocks, merges and figures, against a real small server over HTTP."""
 
 import asyncio
+import contextlib
 import json
 import threading
 from pathlib import Path
@@ -23,6 +24,7 @@ from sidecar.experiment.record import Record, SetUp
 from sidecar.load import Anchor, Endpoint, Limits
 from slackwater.cli import calibrate_job
 from slackwater.cli.calibrate import calibrate
+from slackwater.cli.server import ServerOptions, endpoint_of
 from slackwater.errors import InputError, SlackwaterError
 
 ARMS = ("learners", "merges")
@@ -232,10 +234,21 @@ def test_too_few_minutes_say_how_many_a_round_takes():
         fitting(0.3, ("nothing", "learners", "merges"))
 
 
-def asked(**given):
+def asked(launch_vllm=False, endpoint=None, model=None, **given):
+    server = ServerOptions(
+        launch_vllm=launch_vllm, vllm_python=None, endpoint=endpoint, model=model, vocabulary=None
+    )
     names = calibrate_job.Asked.__dataclass_fields__
-    usual = dict.fromkeys(names) | {"launch_vllm": False, "precision": 0.1, "seed": 0}
+    usual = dict.fromkeys(names) | {"server": server, "precision": 0.1, "seed": 0}
     return calibrate_job.Asked(**(usual | {"minutes": 1.0, "rate_per_s": 6.0} | given))
+
+
+def test_a_server_that_wants_a_key_is_given_the_environment_s(server, monkeypatch):
+    options = asked(endpoint=server.url, model=MODEL).server
+    monkeypatch.setenv("OPENAI_API_KEY", "k-1")
+    with contextlib.ExitStack() as stack:
+        found = endpoint_of(options, Path("unused.log"), stack, lambda _: None)
+    assert found.headers["Authorization"] == "Bearer k-1"
 
 
 def test_whole_record_gives_its_profile_again(played, capsys):
