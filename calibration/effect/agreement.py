@@ -23,8 +23,8 @@ class Agreement:
         before, now: each with its interval; None where it was not measured.
         ratio: now / before, with its interval; None where either has none.
         word: `same` when the ratio's 90% interval lies within the margin (two one-sided tests at
-            5%), `changed` when its 95% interval leaves out 1 and it is not the same, else
-            `unknown`: too little was measured to tell.
+            5%), `changed` when it is not the same and 1 is left out by an interval widened for how
+            many figures are looked at, else `unknown`: too little was measured to tell.
     """
 
     name: str
@@ -41,9 +41,12 @@ def agreement(
 ) -> tuple[Agreement, ...]:
     """The figures that both have, by name; each above 0.
 
-    Intervals are taken as normal on the logarithm, which is where their widths come from.
+    Intervals are taken as normal on the logarithm, which is where their widths come from. That one
+    of several has changed is said by chance in 5% of comparisons at the most (Bonferroni).
     """
-    return tuple(_agree(name, before[name], now[name], margin) for name in before if name in now)
+    both = [name for name in before if name in now]
+    surely = 1 - (1 - CONFIDENCE) / max(1, len(both))
+    return tuple(_agree(name, before[name], now[name], margin, surely) for name in both)
 
 
 def overall(found: Sequence[Agreement]) -> Word:
@@ -54,7 +57,9 @@ def overall(found: Sequence[Agreement]) -> Word:
     return "same" if words == {"same"} else "unknown"
 
 
-def _agree(name: str, before: Interval | None, now: Interval | None, margin: float) -> Agreement:
+def _agree(
+    name: str, before: Interval | None, now: Interval | None, margin: float, surely: float
+) -> Agreement:
     errors = (_log_error(before), _log_error(now))
     if before is None or now is None or None in errors or before.value <= 0:
         return Agreement(name, before, now, None, "unknown")
@@ -65,7 +70,7 @@ def _agree(name: str, before: Interval | None, now: Interval | None, margin: flo
     word: Word = "unknown"
     if -bound < middle - narrow and middle + narrow < bound:
         word = "same"
-    elif abs(middle) > wide:
+    elif abs(middle) > _z(surely) * error:
         word = "changed"
     ratio = Interval(math.exp(middle), math.exp(middle - wide), math.exp(middle + wide))
     return Agreement(name, before, now, ratio, word)

@@ -231,6 +231,18 @@ def test_two_measurements_are_the_same_changed_or_cannot_be_told():
     assert overall([]) == "unknown"
 
 
+def test_one_of_five_figures_is_seldom_said_to_have_changed_where_none_has():
+    rng, wide = np.random.default_rng(8), 1.3
+
+    def drawn_anew():
+        values = np.exp(rng.normal(0, math.log(wide) / 1.96, 5))
+        return {str(n): Interval(v, v / wide, v * wide) for n, v in enumerate(values)}
+
+    words = [overall(agreement(drawn_anew(), drawn_anew())) for _ in range(1000)]
+    # 22% without regard to how many are looked at.
+    assert words.count("changed") <= 65
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("effect", "rounds"), [(1.0, 7), (1.0, 2), (2.0, 4)])
 def test_intervals_cover_the_truth_about_as_often_as_they_say(effect, rounds):
