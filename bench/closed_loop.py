@@ -37,8 +37,8 @@ from sidecar.experiment.led import Learners, LedLearners
 from sidecar.experiment.record import Merge
 from sidecar.launch import PYTHON, LaunchedVllm
 from sidecar.load import VLLM_TOKENS, Anchor, Bursts, Endpoint, Outcome, start_closed_loop
+from slackwater.clock import US_PER_S
 
-US_PER_S = 1e6
 STRETCH_S = 5.0
 RESAMPLES = 500
 WARM_UP_MERGES = 2

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNKNOWN_TOKENS = -1
-STATUSES = ("ok", "aborted", "timeout", "error")
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

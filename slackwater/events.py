@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from slackwater.statuses import Status
+
 SCHEMA_VERSION = 1
 
 SKIPPED_LATE = "late"
@@ -67,9 +69,7 @@ class Request(Event, frozen=True, kw_only=True, tag="request"):
     id: Annotated[Name, about("the request's id at the server")]
     tenant: Annotated[Name | None, about("who asked, where known")] = None
     arrival_us: Annotated[TimeUs, about("when the request reached the server")]
-    status: Annotated[
-        Literal["ok", "aborted", "timeout", "error"], about("how it ended; only `ok` has latencies")
-    ]
+    status: Annotated[Status, about("how it ended; only `ok` has latencies")]
     ttft_s: Annotated[Seconds | None, about("arrival to first token")] = None
     e2e_s: Annotated[Seconds | None, about("arrival to the last token")] = None
     queue_s: Annotated[Seconds | None, about("arrival to scheduling")] = None

@@ -3,6 +3,9 @@
 NO_POLICY = "none"
 """What a run is told whose merges nobody commands; the run log then names no policy."""
 
+CONTROL = "random:"
+"""The arm `random:POLICY` is the control of POLICY: as many merges at steps drawn uniformly."""
+
 POLICY_NAMES = (
     "fixed_h",
     "adaptive_tokens",

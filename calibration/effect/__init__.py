@@ -9,7 +9,7 @@ from calibration.effect.agreement import Agreement, agreement
 from calibration.effect.contrast import Contrast, contrast
 from calibration.effect.intervals import Interval
 from calibration.effect.measured import Measured, MeasuredEffect, measure
-from calibration.effect.observed import Account, Arm, Block, Observed, Status, Window
+from calibration.effect.observed import Account, Arm, Block, Observed, Window
 
 __all__ = [
     "Account",
@@ -21,7 +21,6 @@ __all__ = [
     "Measured",
     "MeasuredEffect",
     "Observed",
-    "Status",
     "Window",
     "agreement",
     "contrast",

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.errors import InputError
+from slackwater.statuses import CLIENT_STATUSES
 
 Arm = Literal["nothing", "learners", "merges"]
-Status = Literal["ok", "aborted", "timeout", "error", "dropped"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ARMS: tuple[Arm, ...] = get_args(Arm)
-STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Observed:
         windows: likewise; those discarded are not among them.
         arrival_s: [n] when each request was due to be sent.
         end_s: [n] when it ended, however it did.
-        status: [n] index into `STATUSES`.
+        status: [n] index into `CLIENT_STATUSES`.
         tokens: [n] tokens in and out: as counted by the server, as asked for where it did not say.
         block: [n] in whose time it was due, its settling included.
     """
@@ -114,11 +113,11 @@ class Observed:
     @property
     def latency_s(self) -> Floats:
         """[n] from due to ended; infinite for a request that never got its answer."""
-        answered = self.status == STATUSES.index("ok")
+        answered = self.status == CLIENT_STATUSES.index("ok")
         return np.where(answered, self.end_s - self.arrival_s, np.inf)
 
     def account(self, arm: Arm) -> Account:
         """All requests sent in the arm's blocks, settling included."""
         statuses = self.status[np.isin(self.block, self.of_arm(arm))]
-        counts = np.bincount(statuses, minlength=len(STATUSES)).tolist()
+        counts = np.bincount(statuses, minlength=len(CLIENT_STATUSES)).tolist()
         return Account(len(statuses), *counts)

@@ -11,15 +11,15 @@ from calibration.evidence import gate_figures
 from calibration.gate import ALPHA, MIN_RUNS, RunFigures, Step, envelope_step, mean_p05
 from calibration.live.score import LiveScored
 from calibration.paired.order import Drift, drift_of, order_step
-from calibration.paired.outcome import CONTROL, ByArm, RunOutcome, by_arm, differing, pairs
+from calibration.paired.outcome import ByArm, RunOutcome, by_arm, differing, pairs
 from calibration.phase import MIN_CELLS, PhaseLock, phase_lock
 from calibration.power import Plan, detectable, plan
 from calibration.signflip import sign_flip
 from calibration.verdict import Name, Verdict, claim_first, judge
 from slackwater.errors import InputError
+from slackwater.policies import CONTROL, NO_POLICY
 
 FIXED = "fixed_h"
-NOBODY = "none"
 MOST_RUNS = 512
 Pair = tuple[RunOutcome, RunOutcome]
 
@@ -111,7 +111,7 @@ def judge_pairs(
 
 def effect_of(arms: ByArm, rng: np.random.Generator) -> Step:
     """Do merges at random moments raise violations here, above those of runs without any?"""
-    name, nobody = "effect", arms.get(NOBODY, {})
+    name, nobody = "effect", arms.get(NO_POLICY, {})
     controls: dict[int, list[float]] = {}
     for arm, runs in arms.items():
         if arm.startswith(CONTROL):

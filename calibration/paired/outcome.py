@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-CONTROL = "random:"
-"""The arm `random:POLICY` is the control of POLICY: as many merges at steps drawn uniformly."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:

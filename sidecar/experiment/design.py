@@ -7,9 +7,9 @@ import numpy as np
 
 from calibration.effect.observed import ARMS, Arm
 from sidecar.load import Scheduled
+from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
 
-US_PER_S = 1_000_000
 LONGEST_BLOCK_S = 30.0
 SHORTEST_BLOCK_S = 10.0
 WANTED_ROUNDS = 6

@@ -5,12 +5,11 @@ from collections import Counter
 import numpy as np
 
 from calibration.effect import Account, Block, Observed, Window
-from calibration.effect.observed import STATUSES
 from sidecar.experiment.design import Design
 from sidecar.experiment.record import WARM_UP, Merge, PlayedBlock, Record
 from sidecar.load import Outcome
-
-US_PER_S = 1e6
+from slackwater.clock import US_PER_S
+from slackwater.statuses import CLIENT_STATUSES
 
 
 def observed(record: Record) -> Observed:
@@ -37,7 +36,7 @@ def observed(record: Record) -> Observed:
         arrival_s=seconds([one.scheduled_us for _, one in requests]),
         # A client's last look and its schedule may lie a microsecond apart.
         end_s=seconds([max(one.ended_us, one.scheduled_us) for _, one in requests]),
-        status=np.array([STATUSES.index(one.status) for _, one in requests], np.int64),
+        status=np.array([CLIENT_STATUSES.index(one.status) for _, one in requests], np.int64),
         tokens=np.array([_tokens(one, record.set_up.design) for _, one in requests], np.int64),
         block=np.array([number for number, _ in requests], np.int64),
     )
@@ -61,7 +60,7 @@ def accounts(record: Record) -> dict[str, Account]:
     found: dict[str, Account] = {}
     for arm, blocks in _by_arm(record).items():
         ended = Counter(one.status for block in blocks for one in block.requests)
-        found[arm] = Account(ended.total(), *(ended[status] for status in STATUSES))
+        found[arm] = Account(ended.total(), *(ended[status] for status in CLIENT_STATUSES))
     return found
 
 

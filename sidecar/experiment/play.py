@@ -6,17 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sidecar.experiment.design import US_PER_S, Design, Planned
+from sidecar.experiment.design import Design, Planned
 from sidecar.experiment.merging import MergeError, Merging
 from sidecar.experiment.record import WARM_UP, Merge, PlayedBlock, Record
-from sidecar.load import Anchor, Endpoint, Limits, LoadThread, Outcome, start_open_loop
+from sidecar.load import (
+    MIN_ANSWERED,
+    Anchor,
+    Endpoint,
+    Limits,
+    LoadThread,
+    Outcome,
+    start_open_loop,
+)
+from slackwater.clock import US_PER_S
 from slackwater.errors import SlackwaterError
 
 WAIT_S = 0.05
 SHOW_S = 0.5
 LONGEST_WARM_UP_S = 600.0
 REFUSED_IN_A_ROW = 3
-MIN_ANSWERED = 0.5
 
 
 class Interrupted(Exception):  # noqa: N818 - it is a wish, not an error

@@ -1,6 +1,6 @@
 """Load clients for OpenAI-compatible endpoints: every request that came due is accounted for."""
 
-from sidecar.load.account import Account
+from sidecar.load.account import MIN_ANSWERED, Account
 from sidecar.load.anchor import Anchor
 from sidecar.load.batches import Bursts, run_closed_loop
 from sidecar.load.endpoint import VLLM_TOKENS, Endpoint
@@ -12,6 +12,7 @@ from sidecar.load.summary import Summary, summarise
 from sidecar.load.thread import LoadThread, start_closed_loop, start_open_loop
 
 __all__ = [
+    "MIN_ANSWERED",
     "VLLM_TOKENS",
     "Account",
     "Anchor",

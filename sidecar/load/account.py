@@ -2,8 +2,12 @@
 
 from collections import Counter
 
-from sidecar.load.outcome import Outcome, Status
+from sidecar.load.outcome import Outcome
 from slackwater.errors import SlackwaterError
+from slackwater.statuses import CLIENT_STATUSES, ClientStatus
+
+MIN_ANSWERED = 0.5
+"""Share of requests below which the server was not well, and nothing was measured."""
 
 
 class AccountError(SlackwaterError):
@@ -19,7 +23,7 @@ class Account:
 
     def __init__(self) -> None:
         self.scheduled = 0
-        self._ended: Counter[Status] = Counter()
+        self._ended: Counter[ClientStatus] = Counter()
 
     def end(self, outcome: Outcome) -> None:
         """Count one outcome."""
@@ -33,7 +37,7 @@ class Account:
     @property
     def ended(self) -> dict[str, int]:
         """How many ended in which way; every way is named."""
-        return {status: self._ended[status] for status in STATUSES}
+        return {status: self._ended[status] for status in CLIENT_STATUSES}
 
     def check(self) -> None:
         """Raise `AccountError` unless every request that came due has ended, once."""
@@ -41,6 +45,3 @@ class Account:
             parts = " + ".join(f"{count} {name}" for name, count in self.ended.items())
             msg = f"{parts} are not {self.scheduled} scheduled: {self.in_flight} unaccounted for"
             raise AccountError(msg)
-
-
-STATUSES: tuple[Status, ...] = ("ok", "aborted", "timeout", "error", "dropped")

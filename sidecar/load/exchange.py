@@ -8,9 +8,10 @@ import aiohttp
 
 from sidecar.load.anchor import Anchor
 from sidecar.load.endpoint import Composer, Endpoint
-from sidecar.load.outcome import Outcome, Status
+from sidecar.load.outcome import Outcome
 from sidecar.load.schedule import Scheduled
 from sidecar.load.stream import Reading, Usage
+from slackwater.statuses import ClientStatus
 
 # Servers close idle connections after 5 s (uvicorn); one that is closed as we send costs a request.
 KEEP_IDLE_S = 2.0
@@ -69,7 +70,7 @@ class Exchange:
             raise
         except (aiohttp.ClientError, OSError) as error:
             # Once an answer has begun, what breaks is its stream.
-            status: Status = "error" if one.http_status is None else "aborted"
+            status: ClientStatus = "error" if one.http_status is None else "aborted"
             outcome = one.failed(status, f"{type(error).__name__}: {error}")
         self._deliver(outcome)
 
@@ -120,11 +121,11 @@ class _One:
             return self.failed("aborted", "the stream ended before the answer did")
         return self._outcome("ok", None)
 
-    def failed(self, status: Status, error: str) -> Outcome:
+    def failed(self, status: ClientStatus, error: str) -> Outcome:
         """The outcome of a request that did not end well."""
         return self._outcome(status, error)
 
-    def _outcome(self, status: Status, error: str | None) -> Outcome:
+    def _outcome(self, status: ClientStatus, error: str | None) -> Outcome:
         anchor, first_ns, now_ns = self._anchor, self._first_ns, time.monotonic_ns()
         usage = self._reading.usage or Usage()
         return Outcome(

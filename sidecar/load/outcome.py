@@ -1,14 +1,10 @@
 """What became of one request, times on one clock and no latency where it did not end well."""
 
-from typing import Literal
-
 import msgspec
 
 from sidecar.load.schedule import Scheduled
-
-US_PER_S = 1_000_000
-
-Status = Literal["ok", "aborted", "timeout", "error", "dropped"]
+from slackwater.clock import US_PER_S
+from slackwater.statuses import ClientStatus
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,7 +29,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     id: str
-    status: Status
+    status: ClientStatus
     scheduled_us: int
     sent_us: int | None = None
     first_token_us: int | None = None

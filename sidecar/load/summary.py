@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from sidecar.load.open_loop import LoadReport
-from sidecar.load.outcome import US_PER_S, Outcome
+from sidecar.load.outcome import Outcome
+from slackwater.clock import US_PER_S
 
 MOST_ERRORS = 8
 

@@ -12,9 +12,10 @@ from sidecar.events import sample_load
 from sidecar.load.anchor import Anchor
 from sidecar.outbox import Outbox
 from sidecar.tap.headers import handed_on
-from sidecar.tap.seen import Seen, Status
+from sidecar.tap.seen import Seen
 from sidecar.tap.settings import Address, TapSettings, asks_for_tokens
 from slackwater.errors import InputError
+from slackwater.statuses import Status
 
 OURS = frozenset({"host", "expect"})
 """Headers of a request that the tap answers for itself."""

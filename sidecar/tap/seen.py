@@ -2,13 +2,11 @@
 
 import itertools
 import time
-from typing import Literal
 
 from sidecar.load.anchor import Anchor
 from sidecar.load.stream import Reading, Usage
 from slackwater.events import Request
-
-Status = Literal["ok", "aborted", "error"]
+from slackwater.statuses import Status
 
 NS_PER_S = 1e9
 MOST_ID_CHARS = 200

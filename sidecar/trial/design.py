@@ -12,9 +12,8 @@ from controller.policies import POLICIES
 from replay_producer.generators import Shape, check_regime, generate
 from sidecar.load import Lengths, Scheduled, scheduled
 from slackwater.errors import InputError
-from slackwater.policies import NO_POLICY
+from slackwater.policies import CONTROL, NO_POLICY
 
-CONTROL = "random:"
 OVERHEAD_S = 30.0
 """About what a run takes besides its load: parts start, the last merge ends, parts end."""
 USUAL_WINDOW_S = 8.0

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from controller.policies.scheduled import Scheduled
-from sidecar.load import Endpoint, Limits, start_open_loop
+from sidecar.load import MIN_ANSWERED, Endpoint, Limits, start_open_loop
 from sidecar.load import Outcome as Answer
 from sidecar.load import Scheduled as Request
 from sidecar.trial.design import OVERHEAD_S, PlannedRun, TrialDesign, control_of, controlled
@@ -39,7 +39,6 @@ from slackwater.testbed.workdir import WorkDir
 
 ATTEMPTS = 2
 WARM_UP_S = 5.0
-MIN_ANSWERED = 0.5
 RUN_LOG = "run.duckdb"
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sidecar.experiment.play import Progress
     from sidecar.experiment.record import Record
     from sidecar.load import Anchor, Endpoint
+    from slackwater.cli.saying import Saying
     from slackwater.testbed.signals import StopSignals
 
 RUNS_DIR = Path("runs")
 TIMEOUT_S = 60.0
-LINE_S = 10.0
 CODES = {"same": 0, "changed": 1, "unknown": 3}
 
 
@@ -173,6 +173,7 @@ def _recorded(
     """Every block played that can be, and whether that is all of them."""
     from sidecar.experiment.record import Record
     from sidecar.load import Anchor
+    from slackwater.cli.saying import Saying
 
     if asked.resume is not None:
         record = Record.reopen(asked.resume)
@@ -182,7 +183,7 @@ def _recorded(
             return record, True
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
-        say = _Saying(console, wants_plain)
+        say = Saying(console, wants_plain)
         stack.callback(say.end)
         anchor = Anchor.now()
         merging = _merging(asked, anchor, folder)
@@ -214,7 +215,7 @@ def _play(
     merging: "Merging",
     anchor: "Anchor",
     signals: "StopSignals",
-    say: "_Saying",
+    say: "Saying",
 ) -> bool:
     from sidecar.experiment.play import Experiment, Interrupted
     from sidecar.load import Limits
@@ -232,7 +233,7 @@ def _play(
             merging=merging,
             anchor=anchor,
             stopping=lambda: signals.first is not None,
-            show=say.progress,
+            show=lambda now: say.progress(_line(now), None),
             limits=Limits(timeout_s=TIMEOUT_S),
         )
         return experiment.run()
@@ -290,41 +291,11 @@ def _new_record(
     return Record.open_new(path.with_name(path.name + ".jsonl"), set_up)
 
 
-class _Saying:
-    """Where it is: one live line on a terminal, else a line every ten seconds."""
+def _line(now: "Progress") -> str:
+    """One line on a block: what is played, and how much of all is left."""
+    from slackwater.cli.calibrate_output import ARM_WORDS
 
-    def __init__(self, console: "Console", wants_plain: bool) -> None:
-        self._console = console
-        self._live = console.is_terminal and not wants_plain
-        self._status = console.status("") if self._live else None
-        self._due_s = 0.0
-        self._last = ""
-        if self._status is not None:
-            self._status.start()
-
-    def word(self, text: str) -> None:
-        """Something else than a block."""
-        if self._status is not None:
-            self._status.update(text)
-        elif text.partition(":")[0] != self._last:
-            self._last = text.partition(":")[0]
-            self._console.print(text, highlight=False)
-
-    def progress(self, now: "Progress") -> None:
-        """A block is played."""
-        from slackwater.cli.calibrate_output import ARM_WORDS
-
-        text = (
-            f"{ARM_WORDS.get(now.what, now.what)}; {now.requests:,} requests, {now.merges} merges; "
-            f"{now.left_s / 60:.1f} min left"
-        )
-        if self._status is not None:
-            self._status.update(text)
-        elif time.monotonic() >= self._due_s:
-            self._due_s = time.monotonic() + LINE_S
-            self._console.print(text, highlight=False)
-
-    def end(self) -> None:
-        """Nothing more will be said."""
-        if self._status is not None:
-            self._status.stop()
+    return (
+        f"{ARM_WORDS.get(now.what, now.what)}; {now.requests:,} requests, {now.merges} merges; "
+        f"{now.left_s / 60:.1f} min left"
+    )

@@ -159,14 +159,18 @@ def _play(
     wants_plain: bool,
 ) -> bool:
     from sidecar.load import Endpoint
-    from sidecar.trial.play import Trial
-    from slackwater.cli.trial_progress import Saying, plan
+    from sidecar.trial.play import Progress, Trial
+    from slackwater.cli.saying import Saying
+    from slackwater.cli.trial_progress import line, plan
     from slackwater.testbed.signals import Interrupted
 
     def trial(endpoint: Endpoint) -> Trial:
         word = re.sub(r"[^A-Za-z0-9]+", "-", log.path.stem).strip("-")[:40] or "trial"
         name = f"{word}-{secrets.token_hex(2)}"
-        return Trial(name, design, log, endpoint, signals, say.progress, say.word)
+        return Trial(name, design, log, endpoint, signals, show, say.word)
+
+    def show(now: Progress) -> None:
+        say.progress(line(now), (now.number, now.status.phase))
 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))

@@ -4,12 +4,12 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from slackwater.policies import NO_POLICY
 from slackwater.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-NOBODY = "none"
 MOST_ALONE_PP = 50.0
 HOW = {
     "ok": "answered",
@@ -90,7 +90,9 @@ def remarks(document: dict[str, Any]) -> list[str]:
         for one in document["mismatches"]
     ]
     found += accounted(document["arms"])
-    alone = next((row["violations_pp"] for row in document["arms"] if row["arm"] == NOBODY), None)
+    alone = next(
+        (row["violations_pp"] for row in document["arms"] if row["arm"] == NO_POLICY), None
+    )
     if alone is not None and alone > MOST_ALONE_PP:
         found.append(
             f"{alone:.0f} % of requests violate without any merge: there is little left for merges "

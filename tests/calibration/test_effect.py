@@ -11,12 +11,12 @@ from calibration.effect import Block, Interval, Observed, Window, agreement, con
 from calibration.effect.after import spill_over
 from calibration.effect.agreement import overall
 from calibration.effect.by_load import in_flight
-from calibration.effect.observed import STATUSES
 from calibration.effect.precision import half_width, more_s
 from calibration.effect.sample import Sample, drawn
 from calibration.effect.windows import as_if_merged, in_windows, stretches
 from calibration.profile import MIN_MERGES
 from slackwater.errors import InputError
+from slackwater.statuses import CLIENT_STATUSES
 
 DRAWS = 400
 
@@ -148,7 +148,7 @@ def test_no_figure_is_ever_nan(harmful):
 def test_requests_of_an_arm_add_up(harmful):
     for account in harmful.accounts.values():
         assert account.due > 0
-        parts = [getattr(account, status) for status in STATUSES]
+        parts = [getattr(account, status) for status in CLIENT_STATUSES]
         assert sum(parts) == account.due
 
 
