@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from sidecar.events import sample_load
 from sidecar.load.anchor import Anchor
@@ -104,7 +105,10 @@ class Tap:
 
     async def _pass(self, request: web.BaseRequest, seen: Seen) -> web.StreamResponse:
         await _let_come(request)
-        url = self._settings.base + request.raw_path
+        if not request.raw_path.startswith("/"):
+            return _refusal(400, f"{request.raw_path} is no path; this is no proxy for other hosts")
+        # As it came: a server may tell %2F from /, and a requoted path is another one.
+        url = URL(self._settings.base + request.raw_path, encoded=True)
         try:
             async with self._session.request(
                 request.method,
@@ -145,12 +149,17 @@ class Tap:
 
     def _bad_gateway(self, error: Exception) -> web.Response:
         self._say(error)
-        said = f"slackwater tap: {self._settings.base} cannot be reached: {error}"
-        body = {"error": {"message": said, "type": "bad_gateway", "code": 502}}
-        return web.json_response(body, status=502)
+        said = f"{self._settings.base} cannot be reached: {error}"
+        return _refusal(502, said)
 
     def _say(self, error: Exception) -> None:
         self._log.warning("%s: %s: %s", self._settings.base, type(error).__name__, error)
+
+
+def _refusal(code: int, said: str) -> web.Response:
+    kind = "bad_gateway" if code == 502 else "invalid_request_error"
+    body = {"error": {"message": f"slackwater tap: {said}", "type": kind, "code": code}}
+    return web.json_response(body, status=code)
 
 
 class _ClientGoneError(Exception):

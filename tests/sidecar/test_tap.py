@@ -5,6 +5,7 @@ import socket
 
 import aiohttp
 import pytest
+from aiohttp import web
 from openai_server import MODEL, OpenAIServer
 
 from sidecar.load import Anchor, Endpoint, Scheduled, run_open_loop
@@ -212,6 +213,43 @@ def test_other_requests_pass_without_an_event_and_the_load_client_works_through_
     assert models["data"] == [{"id": MODEL}]
     assert [outcome.status for outcome in outcomes] == ["ok"] * 4
     assert [event.status for event in behind.requests] == ["ok"] * 4
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models/org%2Fname", "/v1/%7Eme?q=a%20b+c&r[]=%2f&e=", "/v1/a/../b//c"]
+)
+def test_a_path_goes_up_as_it_came(path):
+    assert asked_for(path) == [path]
+
+
+def test_a_request_for_another_host_is_refused_and_goes_nowhere():
+    assert asked_for("http://other.example/v1/models", 400) == []
+
+
+def asked_for(path, status=200):
+    """The paths that the upstream saw when a client asked the tap for one."""
+    paths = []
+
+    async def answer(request):
+        paths.append(request.raw_path)
+        return web.Response()
+
+    async def main():
+        runner = web.ServerRunner(web.Server(answer))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        upstream = "http://{}:{}".format(*runner.addresses[0])
+        async with tapped(upstream=upstream) as behind:
+            port = int(behind.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+            head = await reader.readline()
+            writer.close()
+        await runner.cleanup()
+        return head
+
+    assert asyncio.run(main()).split()[1] == str(status).encode()
+    return paths
 
 
 def test_an_outbox_accounts_for_every_event_and_requests_go_first():
