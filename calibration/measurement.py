@@ -62,6 +62,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         server: what was measured.
         merging: how merges were made.
         rate_per_s, prompt_tokens, output_tokens: the load.
+        alone_per_s: requests that the server answered a second, one at a time and with no learner
+            beside it; None where the rate was given.
         slo_given: false for an SLO taken from the arm without merges.
         merges: measured.
         merges_discarded: made and in no figure.
@@ -105,3 +107,4 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     hardware: dict[str, Any]
     versions: dict[str, str]
     record: str | None = None
+    alone_per_s: float | None = None

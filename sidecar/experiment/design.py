@@ -50,7 +50,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     block_s: float
     settle_s: float = 2.0
-    rate_per_s: float = 6.0
+    rate_per_s: float
     prompt_tokens: int = 64
     output_tokens: int = 16
     pause_s: tuple[float, float] = (1.0, 4.0)

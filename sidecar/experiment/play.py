@@ -20,15 +20,12 @@ from sidecar.load import (
 )
 from slackwater.clock import US_PER_S
 from slackwater.errors import SlackwaterError
+from slackwater.testbed.signals import Interrupted
 
 WAIT_S = 0.05
 SHOW_S = 0.5
 LONGEST_WARM_UP_S = 600.0
 REFUSED_IN_A_ROW = 3
-
-
-class Interrupted(Exception):  # noqa: N818 - it is a wish, not an error
-    """A person asked for the end."""
 
 
 @dataclass(frozen=True, slots=True)

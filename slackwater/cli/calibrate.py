@@ -48,7 +48,13 @@ def calibrate(
             show_default=f"{MINUTES:g}, {COMPARE_MINUTES:g} with --compare",
         ),
     ] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second, at random moments.")] = 6.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Requests a second, at random moments.",
+            show_default="0.6 of what the server answers one at a time, measured first",
+        ),
+    ] = None,
     prompt_tokens: Annotated[int, typer.Option(help="Tokens in, of every request.")] = 64,
     output_tokens: Annotated[int, typer.Option(help="Tokens out, of every request.")] = 16,
     slo: Annotated[

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RUNS_DIR = Path("runs")
 TIMEOUT_S = 60.0
+BUSY = 0.6
+"""Without --rate: the share of time that the server would be busy if it took one at a time."""
 CODES = {"same": 0, "changed": 1, "unknown": 3}
 
 
@@ -39,7 +41,7 @@ class Asked:
     parameters: int
     effect_free: bool
     minutes: float
-    rate_per_s: float
+    rate_per_s: float | None
     prompt_tokens: int
     output_tokens: int
     slo_s: float | None
@@ -63,6 +65,9 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     _check(asked)
     with StopSignals() as signals:
         record, whole = _recorded(asked, signals, Console(stderr=True), wants_plain)
+    if record is None:
+        Console(stderr=True).print("stopped before anything was measured")
+        return signals.exit_code
     out = Console(highlight=False)
     measured = _measured(record, asked)
     profile_path = record.path.with_suffix("") if before is None else None
@@ -169,11 +174,12 @@ def compared(out: "Console", before: "Profile", now: "Profile") -> int:
 
 def _recorded(
     asked: Asked, signals: "StopSignals", console: "Console", wants_plain: bool
-) -> "tuple[Record, bool]":
-    """Every block played that can be, and whether that is all of them."""
+) -> "tuple[Record | None, bool]":
+    """Every block played that can be, and whether that is all; None when there was to be none."""
     from sidecar.experiment.record import Record
     from sidecar.load import Anchor
     from slackwater.cli.saying import Saying
+    from slackwater.testbed.signals import Interrupted
 
     if asked.resume is not None:
         record = Record.reopen(asked.resume)
@@ -189,12 +195,21 @@ def _recorded(
         merging = _merging(asked, anchor, folder)
         if asked.resume is not None:
             _check_same(record, merging, asked.resume)
-        endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, say.word)
-        record = (
-            Record.reopen(asked.resume)
-            if asked.resume is not None
-            else _new_record(asked, endpoint, merging, anchor)
-        )
+
+        def told(text: str) -> None:
+            signals.check()
+            say.word(text)
+
+        try:
+            endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
+            if asked.resume is not None:
+                record = Record.reopen(asked.resume)
+            else:
+                told("asking the server, one request at a time")
+                load = _load(asked, endpoint, signals)
+                record = _new_record(asked, endpoint, load, merging, anchor)
+        except Interrupted:
+            return None, False
         return record, _play(record, endpoint, merging, anchor, signals, say)
 
 
@@ -217,16 +232,13 @@ def _play(
     signals: "StopSignals",
     say: "Saying",
 ) -> bool:
-    from sidecar.experiment.play import Experiment, Interrupted
+    from sidecar.experiment.play import Experiment
     from sidecar.load import Limits
-
-    def check() -> None:
-        if signals.first is not None:
-            raise Interrupted
+    from slackwater.testbed.signals import Interrupted
 
     try:
         say.word("starting the learners")
-        merging.start(check)
+        merging.start(signals.check)
         experiment = Experiment(
             record=record,
             endpoint=endpoint,
@@ -258,8 +270,33 @@ def _merging(asked: Asked, anchor: "Anchor", folder: Path) -> "Merging":
     return LedLearners(learners, anchor, folder)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Load:
+    """Requests a second; and how many the server answers one at a time, None if not measured."""
+
+    rate_per_s: float
+    alone_per_s: float | None
+
+
+def _load(asked: Asked, endpoint: "Endpoint", signals: "StopSignals") -> _Load:
+    """The rate that was asked for, or a share of what the server answers one at a time."""
+    from sidecar.load import Limits
+    from sidecar.load.alone import answers_alone_per_s
+
+    if asked.rate_per_s is not None:
+        return _Load(rate_per_s=asked.rate_per_s, alone_per_s=None)
+    alone_per_s = answers_alone_per_s(
+        endpoint,
+        prompt_tokens=asked.prompt_tokens,
+        output_tokens=asked.output_tokens,
+        check=signals.check,
+        limits=Limits(timeout_s=TIMEOUT_S),
+    )
+    return _Load(rate_per_s=float(f"{BUSY * alone_per_s:.2g}"), alone_per_s=alone_per_s)
+
+
 def _new_record(
-    asked: Asked, endpoint: "Endpoint", merging: "Merging", anchor: "Anchor"
+    asked: Asked, endpoint: "Endpoint", load: _Load, merging: "Merging", anchor: "Anchor"
 ) -> "Record":
     from sidecar.experiment.design import Design, fitting
     from sidecar.experiment.host import hardware, versions
@@ -270,7 +307,7 @@ def _new_record(
         arms=merging.arms,
         rounds=rounds,
         block_s=block_s,
-        rate_per_s=asked.rate_per_s,
+        rate_per_s=load.rate_per_s,
         prompt_tokens=asked.prompt_tokens,
         output_tokens=asked.output_tokens,
         seed=asked.seed,
@@ -286,7 +323,11 @@ def _new_record(
         merging=merging.name,
         hardware=hardware(),
         versions=versions(endpoint.base),
-        options={"slo_s": asked.slo_s, "minutes": asked.minutes},
+        options={
+            "slo_s": asked.slo_s,
+            "minutes": asked.minutes,
+            "alone_per_s": load.alone_per_s,
+        },
     )
     return Record.open_new(path.with_name(path.name + ".jsonl"), set_up)
 

@@ -85,6 +85,9 @@ def _set_up(record: "Record", measured: "Measured") -> Iterator[tuple[str, str]]
     design, window = record.set_up.design, measured.window_s
     blocks = sum(block.complete for block in record.blocks if block.number >= 0)
     yield "measured", f"{measured.measured_s / 60:.1f} min in {blocks} blocks, seed {design.seed}"
+    alone = record.set_up.options.get("alone_per_s")
+    share = "" if alone is None else f"; one at a time, the server answers {alone:.3g}"
+    yield "load", f"{design.rate_per_s:g} requests/s{share}"
     yield "merges by", record.set_up.merging
     left_out, not_done = discarded(record), refused(record)
     spent_s = sum(merge.end_us - merge.start_us for merge in left_out) / 1e6
@@ -130,7 +133,7 @@ def _beside(measured: "Measured") -> Iterator[tuple[str, str]]:
     if measured.effect.learners is not None:
         yield "learners alone", _contrast(measured.effect.learners)
     said = "matched" if measured.load.matched else "not shown to match"
-    yield "load", f"{said}: {measured.load.reason}"
+    yield "load match", f"{said}: {measured.load.reason}"
 
 
 def _precision(measured: "Measured", precision: float) -> Iterator[tuple[str, str]]:

@@ -145,4 +145,5 @@ def _measurement(record: "Record", measured: "Measured") -> "Measurement":
         hardware=set_up.hardware,
         versions=set_up.versions,
         record=record.path.name,
+        alone_per_s=set_up.options.get("alone_per_s"),
     )
