@@ -10,17 +10,16 @@ engine's monotonic clock, each between two of its readings: no figure mixes the 
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from slackwater.clock import US_PER_S, RunClock
 from slackwater.errors import EventError
 from slackwater.events import MAX_COUNT, MAX_TIME_US, MIN_TIME_US, Load, Request
+from slackwater.statuses import Status
 
 MAX_NAME = 200
 FOREVER_S = 1e12
 OK = frozenset({"stop", "length", "repetition"})
-
-Status = Literal["ok", "aborted", "timeout", "error"]
 
 
 @dataclass(frozen=True, slots=True)

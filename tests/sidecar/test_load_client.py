@@ -103,6 +103,7 @@ def test_latency_counts_from_the_scheduled_arrival_and_says_the_clients_lag():
 
 
 def test_times_are_those_of_one_anchor_whatever_the_wall_says():
+    # Case 8: a wall clock and a monotonic one decades apart are never subtracted.
     past = Anchor(1_000_000_000_000_000, Anchor.now().monotonic_ns)
     report, (outcome,) = drive(OpenAIServer(), arrivals(1), anchor=past)
     times = (report.started_us, outcome.scheduled_us, outcome.sent_us, outcome.first_token_us)
@@ -111,6 +112,7 @@ def test_times_are_those_of_one_anchor_whatever_the_wall_says():
 
 
 def test_a_stream_that_is_cut_half_way_is_aborted_and_has_no_latency():
+    # Case 7, of the load client.
     report, outcomes = drive(OpenAIServer(fault="cut"), arrivals(3))
     assert adds_up(report, outcomes)
     assert statuses(outcomes) == ["aborted"] * 3

@@ -102,6 +102,7 @@ def test_what_the_server_does_not_count_is_unknown():
 
 
 def test_a_client_that_goes_leaves_the_upstream_too_and_is_aborted():
+    # Case 7, of the tap.
     async def main():
         server = OpenAIServer(fault="stall")
         async with tapped(server) as behind:

@@ -113,6 +113,7 @@ def test_every_finished_request_is_in_the_topic_once(events: list[Request | Load
 
 
 def test_an_aborted_request_never_counts_as_served(events: list[Request | Load]) -> None:
+    # Case 7, of a real vLLM.
     gone = [event for event in events if isinstance(event, Request) and "gone" in event.id]
     assert all(event.status == "aborted" and event.e2e_s is None for event in gone)
 

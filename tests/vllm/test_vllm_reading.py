@@ -29,6 +29,7 @@ def read(stats: Any, wall_s: float = WALL_S) -> Request:
 
 
 def test_arrival_is_the_end_minus_the_latency_on_the_wall_clock() -> None:
+    # Case 8: latencies are taken as vLLM took them, each on one clock, never from two of ours.
     event = read(finished())
     assert (event.arrival_us, event.at_us) == (WALL_US - 500_000, WALL_US)
     assert (event.id, event.sidecar, event.run_id) == ("cmpl-x-0", "vllm-0", "run-1")
@@ -54,6 +55,7 @@ def test_status_follows_the_finish_reason(reason: str, status: str) -> None:
 
 
 def test_an_aborted_request_has_its_arrival_and_no_latency() -> None:
+    # Case 7, of the plugin.
     event = read(finished(finish_reason=Reason("ABORT")))
     assert event.arrival_us == WALL_US - 500_000
     assert (event.e2e_s, event.queue_s, event.prefill_s, event.decode_s) == (None,) * 4

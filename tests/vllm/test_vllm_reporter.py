@@ -75,6 +75,7 @@ def test_one_unreadable_request_costs_no_other() -> None:
 
 
 def test_record_alone_delivers_every_finished_request_of_a_real_release() -> None:
+    # Case 21: `log` is never called.
     reporter = Reporter(SOURCE)
     ended = []
     for scheduler_stats, iteration_stats in recorded():
