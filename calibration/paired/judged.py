@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calibration.equivalence import ArmLoad, LoadMatch, load_match
 from calibration.evidence import gate_figures
-from calibration.gate import ALPHA, MIN_RUNS, RunFigures, Step, envelope_step, mean_p05
+from calibration.gate import ALPHA, MIN_RUNS, Figure, RunFigures, Step, envelope_step, mean_p05
 from calibration.live.score import LiveScored
 from calibration.paired.order import Drift, drift_of, order_step
 from calibration.paired.outcome import ByArm, RunOutcome, by_arm, differing, pairs
@@ -20,6 +20,7 @@ from slackwater.errors import InputError
 from slackwater.policies import CONTROL, NO_POLICY
 
 FIXED = "fixed_h"
+WHOLE = "whole trial"
 MOST_RUNS = 512
 Pair = tuple[RunOutcome, RunOutcome]
 
@@ -33,12 +34,14 @@ class Asked:
         least_gain: share of the control's violations below which a gain is worth no claim.
         run_s: length of a run.
         cell_s: length of a cell of `RunOutcome.counts`.
+        left: runs of the trial that are still to be played; a part of it claims nothing.
     """
 
     claim: str | None
     least_gain: float
     run_s: float
     cell_s: float
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,9 @@ def judge_pairs(
 
     return [
         _with_power(
-            _measured(_in_order(verdict, drift, found[verdict.policy], rng)),
+            _measured(
+                _whole(_in_order(verdict, drift, found[verdict.policy], rng), len(outcomes), asked)
+            ),
             found[verdict.policy],
             asked,
             rng,
@@ -180,14 +185,33 @@ def _phases(arms: ByArm, cell_s: float) -> PhaseLock | None:
 def _in_order(
     verdict: Verdict, drift: Drift | None, runs: Sequence[Pair], rng: np.random.Generator
 ) -> Verdict:
-    """The verdict with the step `order`, which can forbid a gain and never give one."""
+    """The verdict with the step `order`, which can forbid a gain and never give one.
+
+    Where it cannot be told, the gain may be a server's that grew slower: that is no gain either.
+    """
     step = order_step(drift, runs, rng)
     steps = (*verdict.steps, step)
-    if verdict.verdict != "placement gain" or step.passed is not False:
+    if verdict.verdict != "placement gain" or step.passed:
         return replace(verdict, steps=steps)
     over_fixed = next(one for one in verdict.steps if one.name == "fixed period")
     name: Name = "budget only" if over_fixed.passed else "no claim"
     return replace(verdict, verdict=name, steps=steps, reason=step.reason)
+
+
+def _whole(verdict: Verdict, played: int, asked: Asked) -> Verdict:
+    """The verdict with the step `whole trial`: 5% are those of one look, at all its runs."""
+    runs = played + asked.left
+    figures: dict[str, Figure] = {"runs": played, "planned": runs}
+    if asked.left <= 0:
+        step = Step(WHOLE, True, figures, f"all {runs} runs are there")
+        return replace(verdict, steps=(*verdict.steps, step))
+    claims = verdict.verdict in {"placement gain", "budget only"}
+    so_far = f"; so far it would be {verdict.verdict}" if claims else ""
+    reason = f"an interim look, at {played} of {runs} runs: 5% are for the whole trial{so_far}"
+    steps = (*verdict.steps, Step(WHOLE, False, figures, reason))
+    if not claims:
+        return replace(verdict, steps=steps)
+    return replace(verdict, verdict="no claim", steps=steps, reason=reason)
 
 
 def _measured(verdict: Verdict) -> Verdict:

@@ -15,6 +15,10 @@ from calibration.paired.outcome import RunOutcome
 from calibration.signflip import interval, sign_flip
 
 NAME = "order"
+UNTOLD = (
+    "the control comes after its policy, and too few runs of other arms tell what a later place in "
+    "a block adds; keep a baseline (--baselines fixed_h)"
+)
 Floats = NDArray[np.float64]
 Pair = tuple[RunOutcome, RunOutcome]
 
@@ -53,7 +57,7 @@ def order_step(found: Drift | None, runs: Sequence[Pair], rng: np.random.Generat
     later = [_places(ours, control) for ours, control in runs]
     places = [place for place in later if place is not None]
     if found is None or len(places) < len(later):
-        return Step(NAME, None, {}, "too few runs to tell what a later place in a block adds")
+        return Step(NAME, None, {}, UNTOLD)
     gains = [
         control.violations_pp - ours.violations_pp - found.slope_pp * place
         for (ours, control), place in zip(runs, places, strict=True)

@@ -72,6 +72,7 @@ class Trial:
         signals: what a person wants.
         show: told where it is, many times a second.
         say: told in words what a person should know.
+        claim: the policy named beforehand, kept with each run.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Trial:
     signals: StopSignals
     show: Callable[[Progress], None]
     say: Callable[[str], None]
+    claim: str | None = None
     _logs: Path | None = None
 
     def check(self) -> None:
@@ -173,14 +175,7 @@ class Trial:
         """Play a run and keep it; false when it failed or a person ended it."""
         design, began_s = self.design, time.monotonic()
         drawn = self._drawn(planned)
-        about = About(
-            design=design,
-            block=planned.block,
-            place=planned.place,
-            arm=planned.arm,
-            attempt=attempt,
-            scheduled_steps=None if drawn is None else drawn.steps,
-        )
+        about = self._about(planned, attempt, drawn)
 
         def show(status: Status) -> None:
             self.show(Progress(planned, number, design.runs, left_s(), status))
@@ -209,6 +204,17 @@ class Trial:
                 about = msgspec.structs.replace(about, client=client, problems=summary.problems)
                 self.log.keep(plan.db, plan.run_id, about)
         return summary.status == "complete"
+
+    def _about(self, planned: PlannedRun, attempt: int, drawn: Matched | None) -> About:
+        return About(
+            design=self.design,
+            claim=self.claim,
+            block=planned.block,
+            place=planned.place,
+            arm=planned.arm,
+            attempt=attempt,
+            scheduled_steps=None if drawn is None else drawn.steps,
+        )
 
     def _drawn(self, planned: PlannedRun) -> Matched | None:
         """The schedule of a control, drawn for the merges of its policy's run."""

@@ -61,6 +61,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         design: of the trial.
+        claim: the policy named before the first run; None where none was, and in logs of versions
+            that did not keep it.
         block, place, arm: of the run in it.
         attempt: from 0; a run whose parts failed is played again.
         scheduled_steps: of a control: the merges it was told to make.
@@ -70,6 +72,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     version: Literal[1] = 1
     design: TrialDesign
+    claim: str | None = None
     block: int
     place: int
     arm: str

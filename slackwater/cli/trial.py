@@ -106,7 +106,7 @@ def trial(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="The policy named beforehand, judged for itself.",
+            help="The policy named beforehand, judged for itself; --resume takes the log's.",
             show_default="all, corrected for how many there are",
         ),
     ] = None,

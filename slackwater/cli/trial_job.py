@@ -54,21 +54,22 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     from slackwater.testbed.signals import StopSignals
 
     _check(asked)
-    design = _resumed(asked.resume) if asked.resume is not None else design_of(asked)
-    if asked.claim is not None and asked.claim not in design.policies:
-        msg = f"--claim {asked.claim} is not judged here; --policies are {list(design.policies)}"
-        raise InputError(msg)
+    if asked.resume is not None:
+        design, claim = _resumed(asked.resume, asked.claim)
+    else:
+        design, claim = design_of(asked), asked.claim
+        _check_claim(claim, design)
     log = TrialLog(asked.resume or _new_path(asked.db))
     whole, interrupted = True, 130
     if asked.server.given:
         with StopSignals() as signals:
-            whole = _play(asked, design, log, signals, Console(stderr=True), wants_plain)
+            whole = _play(asked, design, claim, log, signals, Console(stderr=True), wants_plain)
             interrupted = signals.exit_code
     out = Console(highlight=False)
     if not (whole or as_json or log.path.exists()):
         out.print("ended before its first run was whole: nothing is kept")
         return interrupted
-    document = judged(log, design, asked.claim, asked.least_gain_percent / 100)
+    document = judged(log, design, claim, asked.least_gain_percent / 100)
     if as_json:
         print_document(out, document)
     else:
@@ -127,14 +128,29 @@ def _in_words(error: str, given: dict[str, Any]) -> str:
     return f"{option(field)} is {given[field]}; it {said.removesuffix('.0')}"
 
 
-def _resumed(path: Path) -> "TrialDesign":
+def _check_claim(claim: str | None, design: "TrialDesign") -> None:
+    if claim is not None and claim not in design.policies:
+        msg = f"--claim {claim} is not judged here; --policies are {list(design.policies)}"
+        raise InputError(msg)
+
+
+def _resumed(path: Path, claim: str | None) -> "tuple[TrialDesign, str | None]":
+    """The design and the claim of a log; one named now is none that was named beforehand."""
     from sidecar.trial.record import TrialLog
 
     known = TrialLog(path).about()
     if not known:
         msg = f"--resume {path}: no run of a trial is in this log; begin one without --resume"
         raise InputError(msg)
-    return known[0][1].design
+    first = known[0][1]
+    if claim is not None and claim != first.claim:
+        then = "no policy was named" if first.claim is None else f"{first.claim} was named"
+        msg = (
+            f"--claim {claim}: {then} before the first run of {path}, and a claim cannot be named "
+            "after it; leave --claim out"
+        )
+        raise InputError(msg)
+    return first.design, first.claim
 
 
 def _new_path(db: Path | None) -> Path:
@@ -153,6 +169,7 @@ def _new_path(db: Path | None) -> Path:
 def _play(
     asked: Asked,
     design: "TrialDesign",
+    claim: str | None,
     log: "TrialLog",
     signals: "StopSignals",
     console: "Console",
@@ -167,7 +184,7 @@ def _play(
     def trial(endpoint: Endpoint) -> Trial:
         word = re.sub(r"[^A-Za-z0-9]+", "-", log.path.stem).strip("-")[:40] or "trial"
         name = f"{word}-{secrets.token_hex(2)}"
-        return Trial(name, design, log, endpoint, signals, show, say.word)
+        return Trial(name, design, log, endpoint, signals, show, say.word, claim)
 
     def show(now: Progress) -> None:
         say.progress(line(now), (now.number, now.status.phase))

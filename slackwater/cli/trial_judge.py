@@ -38,12 +38,17 @@ def judged(
     found: list[Judged] = []
     if _paired(played):
         windows = _windows(log, design, played, notes)
-        asked = Asked(claim, least_gain, design.run_s, CELL_S)
+        asked = Asked(claim, least_gain, design.run_s, CELL_S, design.runs - len(played))
         found = judge_pairs(outcomes, windows, asked, rng)
         log.judge([_row(log, design, one) for one in found])
     else:
         notes.append("no policy has a run beside its control yet: there is nothing to judge")
-    return _document(log, design, played, found, notes)
+    if claim is None and len(design.policies) > 1:
+        notes.append(
+            f"no policy was named before the first run: verdicts are corrected for all of "
+            f"{', '.join(design.policies)}"
+        )
+    return _document(log, design, claim, played, found, notes)
 
 
 def outcomes_of(log: "TrialLog", played: "list[Played]", cell_s: float) -> "list[RunOutcome]":
@@ -137,6 +142,7 @@ def _row(log: "TrialLog", design: "TrialDesign", one: "Judged") -> dict[str, Any
 def _document(
     log: "TrialLog",
     design: "TrialDesign",
+    claim: str | None,
     played: "list[Played]",
     found: "list[Judged]",
     notes: list[str],
@@ -151,6 +157,7 @@ def _document(
         "slackwater_version": __version__,
         "run_log": str(log.path),
         "design": msgspec.to_builtins(design),
+        "claim": claim,
         "runs_planned": design.runs,
         "runs_played": len(played),
         "runs_failed": sum(status != "complete" for status, _ in about),

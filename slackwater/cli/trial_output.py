@@ -31,8 +31,9 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
     from rich.table import Table
 
     design = document["design"]
+    part = document["runs_played"] < document["runs_planned"]
     for verdict in document["verdicts"]:
-        out.print(headline(verdict), soft_wrap=True, markup=False, style="bold")
+        out.print(headline(verdict, part=part), soft_wrap=True, markup=False, style="bold")
     table = Table(title=None, box=None, pad_edge=False)
     for name in ("arm", "runs", "requests", "merges", "window s", "violations %", "p95 s"):
         table.add_column(name, justify="left" if name == "arm" else "right", no_wrap=True)
@@ -57,18 +58,19 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
     for line in remarks(document):
         out.print(line, soft_wrap=True, markup=False)
     out.print(f"run log: {printable(document['run_log'])}", soft_wrap=True, markup=False)
-    if document["runs_played"] < document["runs_planned"]:
+    if part:
         out.print("--resume it, with the server's options again, to play the rest")
 
 
-def headline(verdict: dict[str, Any]) -> str:
-    """One sentence: what may be claimed."""
+def headline(verdict: dict[str, Any], *, part: bool) -> str:
+    """One sentence: what may be claimed, and of a part of a trial that it is one."""
     gain, interval = verdict["gain_pp"], verdict["interval_pp"]
     within = "" if interval is None else f" (95% interval {interval[0]:.2f} to {interval[1]:.2f})"
+    interim = "; an interim look: 5% are for the whole trial" if part else ""
     figures = f"{gain:+.2f} pp of requests against matched random{within}"
     return (
         f"{verdict['policy']}: {verdict['verdict']}: {figures}, p = {verdict['p_value']:.4g}, "
-        f"n = {verdict['n']}, on measured requests"
+        f"n = {verdict['n']}, on measured requests{interim}"
     )
 
 

@@ -10,11 +10,13 @@ PHASES = {"starting the replay": "starting the load"}
 
 
 def plan(design: "TrialDesign") -> str:
-    """What will be played, in one line, and whether it can claim anything."""
+    """What will be played, in one line, and what of it can claim nothing."""
     from calibration.gate import MIN_RUNS
 
     arms = design.runs // design.blocks
     few = f"; fewer than {MIN_RUNS} blocks can claim nothing" if design.blocks < MIN_RUNS else ""
+    if len(design.free) == 1:
+        few += f"; {design.free[0]} and its control alone can claim nothing: keep a baseline"
     blocks = "1 block" if design.blocks == 1 else f"{design.blocks} blocks"
     return (
         f"{blocks} of {arms} runs of {design.run_s:g} s: about {left(design.lasts_s)} in all{few}"

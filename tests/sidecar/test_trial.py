@@ -4,13 +4,14 @@ import io
 import itertools
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import duckdb
 import msgspec
 import numpy as np
 import pytest
+import typer
 from rich.console import Console
 
 from calibration.gate import Step as GateStep
@@ -25,7 +26,7 @@ from sidecar.trial.record import About, TrialLog
 from slackwater.cli import trial_job
 from slackwater.cli.trial import trial
 from slackwater.cli.trial_judge import judged
-from slackwater.cli.trial_output import print_trial
+from slackwater.cli.trial_output import headline, print_trial
 from slackwater.cli.trial_progress import left, plan
 from slackwater.errors import InputError, SlackwaterError
 from slackwater.events import Finished, MergeCommand, Request, Started, Step
@@ -99,6 +100,8 @@ def test_minutes_shorten_runs_before_there_are_too_few_blocks_for_a_claim(
 
 def test_a_trial_too_short_for_a_claim_is_told_before_it_begins() -> None:
     assert plan(DESIGN).endswith("in all; fewer than 6 blocks can claim nothing")
+    alone = msgspec.structs.replace(DESIGN, blocks=8, policies=("slack",), baselines=())
+    assert plan(alone).endswith("slack and its control alone can claim nothing: keep a baseline")
     eight = msgspec.structs.replace(DESIGN, blocks=8)
     assert plan(eight) == "8 blocks of 6 runs of 60 s: about 1 h 12 min in all"
 
@@ -153,15 +156,20 @@ def outcome(block: int, arm: str, violations: int, merges: int = 8) -> RunOutcom
     return RunOutcome(block, arm, 1000, violations, 80_000, merges, counts=tuple(counts.tolist()))
 
 
-def outcomes(blocks: int, own: int, control: int, none: int | None = 20) -> list[RunOutcome]:
+ONE_POLICY = msgspec.structs.replace(DESIGN, policies=("slack",))
+
+
+def outcomes(blocks: int, own: int, control: int, none: int = 20) -> list[RunOutcome]:
     made = []
     for block in range(blocks):
-        made += [
-            outcome(block, "slack", own + block % 3),
-            outcome(block, "random:slack", control + block % 4),
-            outcome(block, "fixed_h", control + 10),
-        ]
-        made += [] if none is None else [outcome(block, "none", none)]
+        violations = {
+            "slack": own + block % 3,
+            "random:slack": control + block % 4,
+            "fixed_h": control + 10,
+            "none": none,
+        }
+        for place, arm in enumerate(ONE_POLICY.order(block)):
+            made.append(replace(outcome(block, arm, violations[arm]), place=place))
     return made
 
 
@@ -192,10 +200,10 @@ def windowed(calm: bool) -> LiveRun:
     )
 
 
-def verdict_of(made: list[RunOutcome], *, calm: bool = True, claim: str | None = "slack"):  # type: ignore[no-untyped-def]
+def verdict_of(made: list[RunOutcome], *, calm: bool = True, left: int = 0) -> Judged:
     windows = {"slack": [score(windowed(calm), i, [], Scored("arriving", CELL_S, 200, 0))
                          for i in range(4)]}  # fmt: skip
-    asked = Asked(claim, 0.05, 150.0, CELL_S)
+    asked = Asked("slack", 0.05, 150.0, CELL_S, left)
     (found,) = judge_pairs(made, windows, asked, np.random.default_rng(0))
     return found
 
@@ -211,10 +219,9 @@ def test_fewer_violations_than_the_controls_in_every_block_are_a_placement_gain(
     assert found.differing == []
 
 
-def placed(gain: float, slope: float) -> list[RunOutcome]:
+def placed(gain: float, slope: float, design: TrialDesign = ONE_POLICY) -> list[RunOutcome]:
     """Eight blocks in the design's order, where a run has `slope` violations more a place later."""
     base = {"slack": 100 - gain, "random:slack": 100.0, "fixed_h": 110.0, "none": 20.0}
-    design = msgspec.structs.replace(DESIGN, policies=("slack",))
     made = []
     for block in range(8):
         for place, arm in enumerate(design.order(block)):
@@ -251,10 +258,33 @@ def test_a_gain_remains_where_a_later_place_explains_a_part_of_it() -> None:
     assert low < 1.0 < high
 
 
-def test_where_a_pair_is_all_there_is_its_order_is_not_told_from_its_gain() -> None:
+def test_where_a_pair_is_all_there_is_its_order_is_not_told_from_its_gain_and_none_is_claimed() -> (
+    None
+):
     pair = [one for one in placed(60, 10) if one.arm in {"slack", "random:slack"}]
-    alone = [replace(one, place=int(one.arm != "slack")) for one in pair]
-    assert order_of(verdict_of(alone)).passed is None
+    alone = verdict_of([replace(one, place=int(one.arm != "slack")) for one in pair])
+    assert order_of(alone).passed is None
+    assert alone.verdict.p_value < 0.05
+    assert (alone.verdict.verdict, alone.verdict.tier) == ("no claim", "none")
+    assert alone.verdict.reason.endswith("keep a baseline (--baselines fixed_h)")
+
+
+@pytest.mark.parametrize("baseline", ["none", "fixed_h"])
+def test_one_baseline_of_any_kind_tells_the_order(baseline: str) -> None:
+    def found(gain: float, slope: float) -> Judged:
+        made = placed(gain, slope, msgspec.structs.replace(ONE_POLICY, baselines=(baseline,)))
+        return verdict_of(made)
+
+    assert found(gain=60, slope=10).verdict.verdict == "placement gain"
+    drifting = found(gain=0, slope=20)
+    assert drifting.verdict.p_value < 0.05
+    assert drifting.verdict.verdict != "placement gain"
+    assert order_of(drifting).figures["slope_pp"] == pytest.approx(2.0, abs=0.3)
+
+
+def test_where_no_place_is_known_nothing_is_claimed() -> None:
+    unknown = [replace(one, place=None) for one in outcomes(8, 50, 150)]
+    assert verdict_of(unknown).verdict.verdict == "budget only"
 
 
 def test_windows_no_calmer_than_random_ones_are_no_claim_whatever_was_measured() -> None:
@@ -275,6 +305,21 @@ def test_what_beats_the_fixed_period_alone_is_budget_only() -> None:
 def test_merges_that_do_not_harm_allow_no_claim() -> None:
     found = verdict_of(outcomes(8, 50, 150, none=400))
     assert found.verdict.verdict == "no effect"
+
+
+def test_a_part_of_a_trial_claims_nothing_and_says_what_it_would() -> None:
+    found = verdict_of(outcomes(8, 50, 150), left=6).verdict
+    assert found.p_value < 0.05
+    assert (found.verdict, found.tier) == ("no claim", "none")
+    said = "an interim look, at 32 of 38 runs: 5% are for the whole trial"
+    assert found.reason == f"{said}; so far it would be placement gain"
+    assert found.steps[-1].passed is False
+    nothing = verdict_of(outcomes(8, 150, 120), left=6).verdict
+    assert (nothing.verdict, nothing.steps[-1].reason) == ("no claim", said)
+    assert nothing.reason != said
+    whole = verdict_of(outcomes(8, 50, 150)).verdict
+    assert whole.steps[-1].passed
+    assert headline({**asdict(whole), "interval_pp": None}, part=False).endswith("requests")
 
 
 def test_five_blocks_show_nothing() -> None:
@@ -426,7 +471,54 @@ def _it_is_judged(log: TrialLog) -> None:
     print_trial(out, json.loads(json.dumps(document)))
     text = out.export_text()
     assert "slack: no claim: +22.73 pp" in text
+    assert "on measured requests; an interim look: 5% are for the whole trial" in text
+    assert document["runs_planned"] == 30
+    (part,) = (one for one in verdict["steps"] if one["name"] == "whole trial")
+    assert (part["passed"], part["figures"]["runs"]) == (False, 2)
     assert "fewer than 6 runs can show no gain at all" in text
+
+
+def log_of(path: Path, claim: str | None) -> Path:
+    """A log of the first run of a trial."""
+    one_run(path.with_name("one.duckdb"), "t-slack")
+    endpoint = Endpoint(url="http://127.0.0.1:1", model="m")
+    ours = Trial(
+        "t", DESIGN, TrialLog(path), endpoint, StopSignals(), lambda _: None, lambda _: None, claim
+    )
+    first = next(one for one in DESIGN.planned() if one.arm == "slack")
+    ours.log.keep(path.with_name("one.duckdb"), "t-slack", ours._about(first, 0, None))
+    return path
+
+
+def test_a_claim_is_that_of_before_the_first_run_and_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log_of(tmp_path / "trial.duckdb", "slack")
+    assert trial_job._resumed(path, None) == (DESIGN, "slack")
+    assert trial_job._resumed(path, "slack") == (DESIGN, "slack")
+    with pytest.raises(InputError, match="--claim wa_forecast: slack was named before the first"):
+        trial(resume=path, claim="wa_forecast")
+    with pytest.raises(typer.Exit):
+        trial(resume=path, json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["claim"] == "slack"
+    assert not any("corrected" in note for note in document["notes"])
+
+
+def test_a_log_without_a_claim_takes_none_later_and_its_verdicts_are_corrected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log_of(tmp_path / "trial.duckdb", None)
+    with duckdb.connect(str(path)) as log:  # As versions wrote it that kept no claim.
+        removed = """regexp_replace(settings, '"claim": ?null,?', '')"""
+        log.execute(f"UPDATE runs SET settings = {removed}")  # noqa: S608
+        assert log.sql("SELECT settings FROM runs WHERE settings LIKE '%claim%'").fetchall() == []
+    with pytest.raises(InputError, match=r"--claim slack: no policy was named before .* leave"):
+        trial(resume=path, claim="slack")
+    with pytest.raises(typer.Exit):
+        trial(resume=path)
+    said = capsys.readouterr().out
+    assert "no policy was named before the first run: verdicts are corrected for all of" in said
 
 
 # What ended.

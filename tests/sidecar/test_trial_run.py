@@ -39,7 +39,7 @@ def test_a_trial_that_is_interrupted_goes_on_and_ends_with_a_verdict(short: Path
     (short / "t").mkdir()
     with ServerThread(slots=2, step_s=0.01) as server:
         first = subprocess.Popen(
-            command(server.url, "--runs", "1", "--db", str(db), *SMALL),
+            command(server.url, "--runs", "1", "--db", str(db), "--claim", "slack", *SMALL),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -69,6 +69,7 @@ def test_a_trial_that_is_interrupted_goes_on_and_ends_with_a_verdict(short: Path
 
 def _whole(document: dict[str, object], db: Path) -> None:
     assert document["runs_played"] == document["runs_planned"] == 3
+    assert document["claim"] == "slack"
     arms = {row["arm"]: row for row in document["arms"]}  # type: ignore[attr-defined]
     assert {row["runs"] for row in arms.values()} == {1}
     assert arms["none"]["merges"] == 0
