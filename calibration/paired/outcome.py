@@ -13,7 +13,8 @@ class RunOutcome:
         arm: a policy, `random:POLICY`, or `none`, where nobody merged.
         requests: that came due.
         violations: of them, that took longer than the objective or found no answer.
-        tokens: in and out, as the server counted them; None when it counted none.
+        tokens: in and out, as the server counted them, or as asked for where it did not; None when
+            it counted none.
         merges: that began while the load lasted and that every learner finished.
         intended: merges that a control was told to make; None of the others.
         counts: arrivals a cell, for the phases of the loads.

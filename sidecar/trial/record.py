@@ -24,7 +24,9 @@ OUTCOMES = """
 WITH
     trial AS (
         SELECT run_id, slo_of(settings) AS slo_s,
-            coalesce((settings ->> '$.trial.client.report.ended.dropped')::BIGINT, 0) AS dropped
+            coalesce((settings ->> '$.trial.client.report.ended.dropped')::BIGINT, 0) AS dropped,
+            (settings ->> '$.trial.design.prompt_tokens')::BIGINT AS asked_in,
+            (settings ->> '$.trial.design.output_tokens')::BIGINT AS asked_out
         FROM runs WHERE settings ->> '$.trial' IS NOT NULL
     ),
     served AS (
@@ -32,7 +34,9 @@ WITH
             count(*) FILTER (status <> 'ok' OR e2e_s IS NULL OR e2e_s > slo_s) AS late,
             count(*) FILTER (status <> 'ok') AS unanswered,
             quantile_cont(e2e_s, 0.95) AS p95_s,
-            sum(prompt_tokens + output_tokens)::BIGINT AS tokens
+            CASE WHEN count(prompt_tokens) > 0 AND count(output_tokens) > 0 THEN
+                sum(coalesce(prompt_tokens, asked_in) + coalesce(output_tokens, asked_out))::BIGINT
+            END AS tokens
         FROM requests JOIN trial USING (run_id) GROUP BY run_id
     ),
     merged AS (
@@ -92,7 +96,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         violations: of them, that took longer than the objective or found no answer.
         unanswered: of them, that found no answer.
         p95_s: of those answered; None where none was.
-        tokens: in and out, by the server's count; None where it counted none.
+        tokens: in and out, by the server's count, of a request that it did not count as asked
+            for; None where it counted none.
         window_s: median length of the merges.
         merges: that began before the last arrival and that every learner finished.
         failed: that began before it and that not every learner finished.

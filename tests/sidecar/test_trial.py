@@ -444,6 +444,35 @@ def test_runs_are_added_whole_and_what_was_measured_is_read_back(tmp_path: Path)
     _it_is_judged(log)
 
 
+def tokens_after(tmp_path: Path, update: str) -> int | None:
+    """Those of a run of 20 requests of 64 and 16 after a change of its rows."""
+    path = tmp_path / "one.duckdb"
+    one_run(path, "t-slack")
+    with duckdb.connect(str(path)) as log:
+        log.execute(f"UPDATE requests SET {update}")  # noqa: S608
+    design = msgspec.structs.replace(DESIGN, prompt_tokens=64, output_tokens=10)
+    log = TrialLog(tmp_path / "trial.duckdb")
+    log.keep(path, "t-slack", About(design=design, block=0, place=0, arm="slack"))
+    (played,) = log.played()
+    return played.tokens
+
+
+@pytest.mark.parametrize(
+    ("update", "tokens"),
+    [
+        ("tenant = 'a'", 20 * 80),
+        ("output_tokens = NULL WHERE id = 'r0'", 20 * 80 - 6),
+        ("prompt_tokens = NULL, output_tokens = NULL WHERE id = 'r0'", 20 * 80 - 6),
+        ("output_tokens = 0 WHERE id = 'r0'", 20 * 80 - 16),
+        ("output_tokens = NULL", None),
+    ],
+)
+def test_tokens_of_a_request_that_the_server_did_not_count_are_those_asked_for(
+    tmp_path: Path, update: str, tokens: int | None
+) -> None:
+    assert tokens_after(tmp_path, update) == tokens
+
+
 def _what_is_left(log: TrialLog) -> None:
     """A trial goes on with the runs that are not in its log."""
     endpoint = Endpoint(url="http://127.0.0.1:1", model="m")
