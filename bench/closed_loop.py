@@ -78,7 +78,9 @@ class Piece:
 def main() -> None:
     """Measure, model, print, write JSON."""
     options = asked()
-    with tempfile.TemporaryDirectory() as folder:
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    # On the disk of the result: learners sync their checkpoints, and /tmp may be memory.
+    with tempfile.TemporaryDirectory(prefix=".closed-loop-", dir=options.json.parent) as folder:
         blocks = play(options, Path(folder))
     result = {
         "schema_version": 1,
@@ -87,7 +89,6 @@ def main() -> None:
         **compared(blocks, options),
     }
     show(result)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 

@@ -11,7 +11,6 @@ synced checkpoint, for experiments that must say when a merge happens and know w
 import os
 import queue
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -42,6 +41,7 @@ class OnDemand(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rank, learners: which of how many.
         port: where they meet, on loopback; rank 0 listens there.
+        folder: where its checkpoint goes; on a real disk, or syncing it costs nothing.
         parameters: of its model, at most.
         pause_s: slept after each inner step, standing for the learner's own accelerator.
         nice: added to its niceness, merges included.
@@ -52,6 +52,7 @@ class OnDemand(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     learners: int
     port: int
+    folder: str
     parameters: int
     pause_s: float
     nice: int = 0
@@ -98,7 +99,7 @@ class Voice:
 class Led:
     """One learner and what it was told."""
 
-    def __init__(self, asked: OnDemand, folder: Path) -> None:
+    def __init__(self, asked: OnDemand) -> None:
         torch.set_num_threads(1)
         self._asked = asked
         names = [f"learner-{rank}" for rank in range(asked.learners)]
@@ -126,7 +127,7 @@ class Led:
             join_timeout_s=asked.patience_s,
             stopping=self._ended.is_set,
         )
-        self._path = folder / f"{own}.safetensors"
+        self._path = Path(asked.folder) / f"{own}.safetensors"
         self._merger = Merger(
             self._voice,
             self._group,
@@ -213,12 +214,11 @@ def main() -> None:
     """Run one learner, told by its one argument what it is."""
     asked = msgspec.json.decode(sys.argv[1], type=OnDemand)
     os.nice(asked.nice)
-    with tempfile.TemporaryDirectory(prefix="slackwater-on-demand-") as folder:
-        try:
-            learner = Led(asked, Path(folder))
-        except StoppedError:
-            return  # The parent ended before the others had come.
-        learner.run()
+    try:
+        learner = Led(asked)
+    except StoppedError:
+        return  # The parent ended before the others had come.
+    learner.run()
 
 
 if __name__ == "__main__":

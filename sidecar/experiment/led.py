@@ -57,7 +57,10 @@ class Learners(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedLearners:
-    """The learners' processes; see `Merging`. Start it from the thread that lives longest."""
+    """The learners' processes; see `Merging`. Start it from the thread that lives longest.
+
+    Their logs and checkpoints go to `folder`, which outlives them.
+    """
 
     def __init__(self, learners: Learners, anchor: Anchor, folder: Path) -> None:
         self.arms: tuple[Arm, ...] = ARMS
@@ -136,6 +139,7 @@ class LedLearners:
             "rank": rank,
             "learners": self._learners.number,
             "port": port,
+            "folder": str(self._folder),
             "parameters": self._learners.parameters,
             "pause_s": 0.0 if self._learners.effect_free else THROTTLED_S,
             "nice": 19 if self._learners.effect_free else 0,

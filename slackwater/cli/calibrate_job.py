@@ -188,7 +188,7 @@ def _recorded(
         if not asked.server.given:
             return record, True
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
+        folder = Path(stack.enter_context(_beside(asked)))
         say = Saying(console, wants_plain)
         stack.callback(say.end)
         anchor = Anchor.now()
@@ -211,6 +211,16 @@ def _recorded(
         except Interrupted:
             return None, False
         return record, _play(record, endpoint, merging, anchor, signals, say)
+
+
+def _beside(asked: Asked) -> "tempfile.TemporaryDirectory[str]":
+    """For logs and checkpoints, on the disk of the record: /tmp is memory on many machines."""
+    known = asked.resume or asked.output
+    if known is None:
+        RUNS_DIR.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(
+        prefix=".calibrate-", dir=RUNS_DIR if known is None else known.parent
+    )
 
 
 def _check_same(record: "Record", merging: "Merging", path: Path) -> None:

@@ -323,6 +323,29 @@ def test_what_cannot_be_asked_is_said_in_one_line(given, said, tmp_path, monkeyp
         calibrate(**(given | paths))
 
 
+@pytest.mark.parametrize("where", ["output", "neither"])
+def test_checkpoints_go_beside_the_record_and_not_to_a_tmp_in_memory(where, tmp_path, monkeypatch):
+    folders = []
+
+    def merging(_asked, _anchor, folder):
+        folders.append(folder)
+        assert folder.is_dir()
+        raise MergeError("enough")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibrate_job, "_merging", merging)
+    given = {"output": tmp_path / "runs" / "a.json"} if where == "output" else {}
+    if given:
+        (tmp_path / "runs").mkdir()
+    wanted = asked(launch_vllm=True, **given)
+    with pytest.raises(MergeError, match="enough"):
+        calibrate_job.run(wanted, as_json=False, wants_plain=True)
+    [folder] = folders
+    assert folder.resolve().parent == (tmp_path / "runs").resolve()
+    assert folder.name.startswith(".calibrate-")
+    assert not folder.exists()
+
+
 @pytest.mark.slow
 def test_led_learners_really_merge_and_a_window_spans_all_of_them(tmp_path):
     anchor = Anchor.now()
@@ -339,6 +362,10 @@ def test_led_learners_really_merge_and_a_window_spans_all_of_them(tmp_path):
         assert merge.start_us < merge.end_us
         assert merge.detail["bytes_exchanged"] == 4 * merge.detail["parameters"]
         assert merge.detail["checkpoint_bytes"] > 8 * merge.detail["parameters"]
+    assert {path.name for path in tmp_path.glob("*.safetensors")} == {
+        "learner-0.safetensors",
+        "learner-1.safetensors",
+    }
     # Every merge moves the shared weights.
     assert len({merge.detail["digest"] for merge in merges}) == 3
 

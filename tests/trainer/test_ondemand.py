@@ -2,6 +2,7 @@
 
 import io
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,10 +14,16 @@ from trainer.meeting import serve
 
 
 def test_the_end_of_its_parent_is_heard_while_it_waits_for_the_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     asked = ondemand.OnDemand(
-        rank=0, learners=2, port=free_port(), parameters=100_000, pause_s=0.0, patience_s=5.0
+        rank=0,
+        learners=2,
+        port=free_port(),
+        folder=str(tmp_path),
+        parameters=100_000,
+        pause_s=0.0,
+        patience_s=5.0,
     )
     monkeypatch.setattr(sys, "argv", ["ondemand", msgspec.json.encode(asked).decode()])
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
