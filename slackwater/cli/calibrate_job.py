@@ -117,19 +117,9 @@ def _check(asked: Asked) -> None:
 
 
 def _before(asked: Asked) -> "Profile | None":
-    from calibration.profile import decode_profile
-    from slackwater.cli.evaluate_figures import read_file
+    from slackwater.cli.stream_profile import read_measured
 
-    if asked.compare is None:
-        return None
-    text = read_file(asked.compare, "--compare")
-    profile = decode_profile(text, f"--compare {asked.compare}")
-    if profile.measurement is None:
-        msg = (
-            f"--compare {asked.compare} has no measurement; give what `slackwater calibrate` wrote"
-        )
-        raise InputError(msg)
-    return profile
+    return None if asked.compare is None else read_measured(asked.compare, "--compare")[0]
 
 
 def _as_before(asked: Asked, before: "Profile") -> Asked:

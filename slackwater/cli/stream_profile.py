@@ -3,11 +3,24 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slackwater.errors import InputError
+
 if TYPE_CHECKING:
+    from calibration.measurement import Measurement
     from calibration.profile import Effect, Profile
 
 HARMLESS = 1.1
 """A p95 that was shown to rise by less than a tenth: no merge is worth a delay for it."""
+
+
+def read_measured(path: Path, option: str) -> "tuple[Profile, Measurement]":
+    """A profile and what it rests on; raises `InputError` for one that nobody measured."""
+    profile = read_profile(path, option)
+    assert profile is not None  # noqa: S101 - there is a path
+    if profile.measurement is None:
+        msg = f"{option} {path} has no measurement; give what `slackwater calibrate` wrote"
+        raise InputError(msg)
+    return profile, profile.measurement
 
 
 def read_profile(path: Path | None, option: str = "--profile") -> "Profile | None":

@@ -44,6 +44,14 @@ def trial(
     run_s: Annotated[
         float | None, typer.Option(help="Seconds of load in a run.", show_default="150")
     ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Take --rate, tokens, --slo and --window-s from a profile of `calibrate`; what is "
+            "given besides wins.",
+        ),
+    ] = None,
     regime: Annotated[
         str | None, typer.Option(help="Of the load.", show_default="aperiodic")
     ] = None,
@@ -155,6 +163,7 @@ def trial(
             vocabulary=vocabulary,
         ),
         design={name: value for name, value in given.items() if value is not None},
+        profile=profile,
         minutes=minutes,
         db=db,
         resume=resume,

@@ -37,6 +37,7 @@ class Asked:
 
     server: ServerOptions
     design: dict[str, Any]
+    profile: Path | None = None
     minutes: float | None
     db: Path | None
     resume: Path | None
@@ -84,6 +85,8 @@ def _check(asked: Asked) -> None:
         extra = [*map(option, asked.design), *(["--db"] if asked.db else [])]
         if asked.minutes is not None:
             extra.append("--minutes")
+        if asked.profile is not None:
+            extra.append("--profile")
         if extra:
             msg = f"--resume goes on by the options of its log; leave {', '.join(extra)} out"
             raise InputError(msg)
@@ -104,13 +107,30 @@ def design_of(asked: Asked) -> "TrialDesign":
 
     from sidecar.trial.design import TrialDesign, fitting
 
+    given = _profiled(asked.profile) | asked.design
     try:
-        design = msgspec.convert(asked.design, TrialDesign)
+        design = msgspec.convert(given, TrialDesign)
     except msgspec.ValidationError as error:
-        raise InputError(_in_words(str(error), asked.design)) from None
+        raise InputError(_in_words(str(error), given)) from None
     if asked.minutes is None:
         return design
     return fitting(asked.minutes, design, shorten="run_s" not in asked.design)
+
+
+def _profiled(path: Path | None) -> dict[str, Any]:
+    """What a calibration says of the design: its load, its objective and its window."""
+    from slackwater.cli.stream_profile import read_measured
+
+    if path is None:
+        return {}
+    profile, measurement = read_measured(path, "--profile")
+    return {
+        "rate_per_s": measurement.rate_per_s,
+        "prompt_tokens": measurement.prompt_tokens,
+        "output_tokens": measurement.output_tokens,
+        "slo_s": profile.slo_s,
+        "window_s": profile.window_s,
+    }
 
 
 def option(field: str) -> str:

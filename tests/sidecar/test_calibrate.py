@@ -22,7 +22,7 @@ from sidecar.experiment.observing import accounts, discarded, observed
 from sidecar.experiment.play import Experiment
 from sidecar.experiment.record import Record, SetUp
 from sidecar.load import Anchor, Endpoint, Limits
-from slackwater.cli import calibrate_job
+from slackwater.cli import calibrate_job, trial_job
 from slackwater.cli.calibrate import calibrate
 from slackwater.cli.server import ServerOptions, endpoint_of
 from slackwater.errors import InputError, SlackwaterError
@@ -265,6 +265,29 @@ def test_whole_record_gives_its_profile_again(played, capsys):
     shown = capsys.readouterr().out
     assert "every request and merge" in shown
     assert "nan" not in shown
+
+
+def test_trial_takes_load_objective_and_window_from_a_profile_and_options_win(played):
+    calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
+    path = played.path.with_suffix("")
+    profile = decode_profile(path.read_bytes())
+
+    def design(**given):
+        server = ServerOptions(
+            launch_vllm=True, vllm_python=None, endpoint=None, model=None, vocabulary=None
+        )
+        options = {"minutes": None, "db": None, "resume": None, "claim": None}
+        return trial_job.design_of(
+            trial_job.Asked(
+                server=server, design=given, profile=path, least_gain_percent=5.0, **options
+            )
+        )
+
+    found = design(slo_s=0.7)
+    assert found.rate_per_s == profile.measurement.rate_per_s == 100.0
+    assert (found.prompt_tokens, found.output_tokens) == (64, 2)
+    assert found.window_s == profile.window_s
+    assert (found.slo_s, design().slo_s) == (0.7, profile.slo_s)
 
 
 def test_record_is_not_gone_on_with_by_other_merges(server, tmp_path):
