@@ -44,7 +44,12 @@ class DecisionStage:
             case MergeReport():
                 self.engine.observe(event)
                 self.progress.hear_report(event)
-            case Pause() | Resume() | MergeNow():
+            case Pause() | Resume():
+                paused = isinstance(event, Pause)
+                what = "is paused: H_max alone is commanded" if paused else "goes on"
+                log.info("the group %s", what)
+                self.engine.observe(event)
+            case MergeNow():
                 self.engine.observe(event)
 
     def skip_to(self, decided_us: int) -> None:

@@ -513,7 +513,11 @@ class Attachment:
                 if not self._protocol.command(event, self._clock.now_us()):
                     self._ignored["duplicate"] += 1
             elif isinstance(event, Pause | Resume):
-                self._protocol.paused = isinstance(event, Pause)
+                paused = isinstance(event, Pause)
+                if paused != self._protocol.paused:
+                    what = "pauses: H_max alone calls for merges" if paused else "goes on"
+                    self._log.info("%s: the group %s", self.learner, what)
+                self._protocol.paused = paused
                 self._led_from = self._protocol.step + 1
             elif isinstance(event, Accepted | Skipped):
                 self._protocol.heard(event)

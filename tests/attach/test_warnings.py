@@ -60,6 +60,7 @@ def test_a_group_that_was_paused_is_not_told_that_nobody_commands(
     settings: RunSettings, controller: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     about: dict[str, Any] = {"run_id": "run-1", "group": "default"}
+    caplog.set_level(logging.INFO, "slackwater.attach")
     with attach(settings, max_gap_steps=10) as learner:
         until(lambda: learner.summary().connected)
         controller.send(Pause(at_us=time.time_ns() // 1000, **about))
@@ -75,6 +76,11 @@ def test_a_group_that_was_paused_is_not_told_that_nobody_commands(
             False,
         ]
     assert "no command has come" not in caplog.text
+    said = [r.getMessage() for r in caplog.records if "the group" in r.getMessage()]
+    assert said == [
+        "learner-0: the group pauses: H_max alone calls for merges",
+        "learner-0: the group goes on",
+    ]
 
 
 @pytest.mark.kafka

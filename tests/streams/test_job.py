@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from controller.settings import ControllerSettings
 from slackwater.clock import RunClock
 from slackwater.codec import encode_lines
-from slackwater.events import Bins, Load, Pause, Request, Step
+from slackwater.events import Bins, Load, Pause, Request, Resume, Step
 from slackwater.settings import RunSettings
 from slackwater.topics import BINS, COMMANDS, DEADLETTER, DECISIONS, LEARNERS, REQUESTS, Topic
 from streams.job import Job, Message, Outgoing
@@ -172,6 +172,16 @@ def test_pause_of_another_group_pauses_nothing() -> None:
     for number in range(1, 35):
         outgoing += job.handle(message(LEARNERS, step(number), offset=number))
     assert len(sent(outgoing, COMMANDS)) == 1
+
+
+def test_pause_and_its_end_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    job = make_job()
+    about: dict[str, Any] = {"run_id": "r", "group": job.settings.run.group}
+    with caplog.at_level("INFO", logger="streams"):
+        job.handle(message(COMMANDS, Pause(at_us=T0, **about)))
+        job.handle(message(COMMANDS, Resume(at_us=T0 + 1, **about), offset=1))
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts == ["the group is paused: H_max alone is commanded", "the group goes on"]
 
 
 def test_message_delivered_twice_is_handled_once() -> None:
