@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from calibration.placement.corridor import Corridor
 from calibration.serving import Requests, start_costs
+from calibration.serving.overlap import Counting
 from calibration.switchback import Intervals
 from controller.estimators import EwRate
 from controller.history import CostHistory
@@ -172,10 +173,13 @@ class Looked:
     cell_s: float
 
 
-def look(requests: Requests, corridor: Corridor, cell_s: float) -> Looked:
+def look(
+    requests: Requests, corridor: Corridor, cell_s: float, counting: Counting = "in_service"
+) -> Looked:
     """What the rule of `slack` has to go by, with the controller's own estimators.
 
-    As the controller sees it, arrivals count once their bin of 0.25 s has closed.
+    As the controller sees it, arrivals count once their bin of 0.25 s has closed. `counting` says
+    which requests a window harms.
     """
     cells = corridor.last_start + 1
     edges = np.arange(0, corridor.cells * cell_s + 0.25, 0.25)
@@ -192,7 +196,7 @@ def look(requests: Requests, corridor: Corridor, cell_s: float) -> Looked:
         rank = past.rank(cost)
         ranks[cell] = np.nan if rank is None else rank
         past.add(round(cell * cell_s * US_PER_S), cost)
-    costs = start_costs(requests, window_s, cell_s, "in_service")
+    costs = start_costs(requests, window_s, cell_s, counting)
     return Looked(ranks, costs[:cells].astype(np.float64), corridor, cell_s)
 
 

@@ -1,18 +1,23 @@
 """Errors and power of the switchback's sequential test, looked at after every merge.
 
-`python -m bench.switchback [--fleets 2000] [--merges 500] [--traces 16] [--json FILE]`
+    python -m bench.switchback [--part errors|power|carry-over]... [--fleets 2000] [--merges 500]
+        [--traces 16] [--regime NAME]... [--profile FILE] [--json FILE]
 
 Fleets without an effect come in worlds of traffic and of policies that do not look at it. Fleets
 with one place by the rule of `slack` on generated traffic, several fleets a trace, each with coins
 of its own. Beside the e-value stands what looking costs a test that is made for one look.
+
+`--profile` simulates the effect that `slackwater calibrate` measured: windows of its length, and
+beside the requests that meet a window those of them that miss the objective, as often as they did.
 """
 
 import argparse
 import json
-import math
 import os
 import platform
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,22 +33,28 @@ from bench.fleets import (
     daily,
     even,
     fixed,
-    look,
     outcomes,
     periodic,
     shortest,
-    slack_fleet,
     slow,
     soon,
     telegraph,
     tosses,
 )
-from calibration.protocol import corridor_of
-from calibration.simulate import CELL_S
+from bench.power import (
+    FLEETS_A_TRACE,
+    LOOKS,
+    PAPER,
+    Effect,
+    carry_over,
+    crossed,
+    effect_of,
+    power_of,
+    traces_of,
+)
 from calibration.switchback import ALPHA, LEAST_PAST, counted_harm, fair_bets, log_wealth
-from controller.switchback import Control, Switchback
-from replay_producer.generators import generate
-from slackwater.cli.evaluate_sources import served
+from controller.switchback import Control
+from slackwater.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -67,33 +78,59 @@ OTHER_LAWS = {
     "periodic bursts, fixed 30 s, uniform": World(periodic, fixed, matched=False),
     "slow drift, H_min, matched": World(slow, shortest),
 }
-LOOKS = (60, 80, 100, 120, 150, 200, 300)
-FLEETS_A_TRACE = 128
-GAPS_S = (18.0, 72.0)
+PARTS = ("errors", "power", "carry-over")
+PROFILED = ("power", "carry-over")
+"""The parts that a profile's effect has a part in."""
+REGIMES = ("bursty", "aperiodic", "constant")
 MOST_MERGES = 300
 
 
 def main() -> None:
-    """Run the simulations, print two tables, write JSON."""
+    """Run the simulations, print a table of each, write JSON."""
+    parser = _parser()
+    options = parser.parse_args()
+    parts = PROFILED if options.profile and not options.part else options.part or PARTS
+    if options.profile and not set(parts) <= set(PROFILED):
+        parser.error(f"--profile is about {' and '.join(PROFILED)}; leave the other --part out")
+    try:
+        effect = PAPER if options.profile is None else effect_of(options.profile)
+        result = simulated(options, list(parts), effect)
+    except InputError as error:
+        parser.error(str(error))
+    show(result)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", action="append", choices=PARTS, help="of the three; several")
     parser.add_argument("--fleets", type=int, default=2000, help="fleets of each null world")
     parser.add_argument("--merges", type=int, default=500, help="merges of each fleet")
     parser.add_argument("--traces", type=int, default=16, help="traces of each kind of traffic")
+    parser.add_argument("--regime", action="append", choices=REGIMES, help="one kind; several")
+    parser.add_argument("--profile", type=Path, help="what `slackwater calibrate` wrote")
     parser.add_argument("--json", type=Path, default=Path("results/switchback.json"))
-    options = parser.parse_args()
-    began = time.monotonic()
-    drawn = tosses(options.fleets, options.merges)
-    errors = {
-        name: error_of(world, drawn) | {"null": name in TRUE_NULLS}
-        for name, world in (TRUE_NULLS | OTHER_LAWS).items()
-    }
-    longest = min(options.merges, MOST_MERGES)
-    powers = {}
-    for regime in ("bursty", "aperiodic", "constant"):
-        looked = traces_of(regime, options.traces, longest)
-        for control in get_args(Control):
-            powers[f"{regime}, {control}"] = power_of(looked, regime, control, longest)
-    result = {
+    return parser
+
+
+def simulated(options: argparse.Namespace, parts: Sequence[str], effect: Effect) -> dict[str, Any]:
+    """All that was asked for; raises `InputError` for an effect that fits no corridor."""
+    began, longest = time.monotonic(), min(options.merges, MOST_MERGES)
+    errors: dict[str, Any] = {}
+    powers: dict[str, Any] = {}
+    carried: dict[str, Any] = {}
+    if "errors" in parts:
+        drawn = tosses(options.fleets, options.merges)
+        for name, world in (TRUE_NULLS | OTHER_LAWS).items():
+            errors[name] = error_of(world, drawn) | {"null": name in TRUE_NULLS}
+    for regime in options.regime or REGIMES if {"power", "carry-over"} & set(parts) else ():
+        looked = traces_of(regime, options.traces, longest, effect)
+        if "power" in parts:
+            powers |= _powers(looked, regime, longest, effect)
+        if "carry-over" in parts:
+            carried[regime] = carry_over(looked, regime, longest)
+    return {
         "schema_version": 1,
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
         "fleets": options.fleets,
@@ -101,13 +138,24 @@ def main() -> None:
         "traces": options.traces,
         "fleets_a_trace": FLEETS_A_TRACE,
         "alpha": ALPHA,
+        "effect": asdict(effect),
         "errors": errors,
         "powers": powers,
+        "carry_over": carried,
         "seconds": time.monotonic() - began,
     }
-    show(result)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def _powers(
+    looked: Sequence[Looked], regime: str, merges: int, effect: Effect
+) -> dict[str, dict[str, Any]]:
+    found = {}
+    for control in get_args(Control):
+        found[f"{regime}, {control}"] = power_of(looked, regime, control, merges)
+        if effect.violating is not None:
+            violating = power_of(looked, regime, control, merges, effect.violating)
+            found[f"{regime}, {control}, violations"] = violating
+    return found
 
 
 def error_of(world: World, drawn: Floats, seed: int = 0) -> dict[str, Any]:
@@ -124,11 +172,6 @@ def error_of(world: World, drawn: Floats, seed: int = 0) -> dict[str, Any]:
         "naive": float(naive(counted_harm(harm), coins)[:, -1].mean()),
         "mean_gain": 1 - own / other,
     }
-
-
-def crossed(log_wealths: Floats) -> Bools:
-    """[fleets, merges] whether the wealth has been 20 by then."""
-    return np.asarray(np.maximum.accumulate(log_wealths, axis=1) >= math.log(1 / ALPHA))
 
 
 def naive(harm: Floats, coins: Bools) -> Bools:
@@ -149,39 +192,18 @@ def naive(harm: Floats, coins: Bools) -> Bools:
     return np.asarray(np.logical_or.accumulate(shown, axis=1))
 
 
-def traces_of(regime: str, traces: int, merges: int) -> list[Looked]:
-    """Traces of a regime, each long enough for so many merges, as `slack` sees them."""
-    duration_s = merges * 56.0
-    corridor = corridor_of(duration_s, 8.0, *GAPS_S, CELL_S)
-    made = (generate(regime, duration_s, seed=seed) for seed in range(traces))
-    return [look(served(trace, duration_s), corridor, CELL_S) for trace in made]
-
-
-def power_of(looked: list[Looked], regime: str, control: Control, merges: int) -> dict[str, Any]:
-    """Shares of fleets by the rule of `slack` whose gain has been claimed after so many merges."""
-    harm, coins = [], []
-    for trace, seen in enumerate(looked):
-        for fleet in range(FLEETS_A_TRACE):
-            key = f"{regime} {trace} {fleet}"
-            run = slack_fleet(seen, Switchback(key, 0.5, control), merges)
-            if len(run.harm) == merges:
-                harm.append(run.harm)
-                coins.append(run.by_policy)
-    harms, arms = np.array(harm), np.array(coins)
-    shown = crossed(log_wealth(fair_bets(harms, arms, 0.5)))
-    own, other = (float(harms[arms == arm].mean()) for arm in (True, False))
-    times = np.where(shown.any(axis=1), shown.argmax(axis=1) + 1, np.inf)
-    eighty = float(np.sort(times)[math.ceil(0.8 * len(times)) - 1])
-    return {
-        "fleets": len(harms),
-        "mean_gain": 1 - own / other,
-        "power": {str(n): float(shown[:, n - 1].mean()) for n in LOOKS if n <= merges},
-        "merges_for_80_percent": None if math.isinf(eighty) else int(eighty),
-    }
-
-
 def show(result: dict[str, Any]) -> None:
     console = Console(width=110)
+    for rows, table in (
+        ("errors", _errors_table),
+        ("powers", _powers_table),
+        ("carry_over", _carry_over_table),
+    ):
+        if result[rows]:
+            console.print(table(result))
+
+
+def _errors_table(result: dict[str, Any]) -> Table:
     table = Table(
         title=f"claims in {result['fleets']:,} fleets without an effect, a look after each of "
         f"{result['merges']} merges"
@@ -191,16 +213,34 @@ def show(result: dict[str, Any]) -> None:
     for name, row in result["errors"].items():
         shares = (f"{100 * row[key]:.2f}" for key in ("gain", "loss", "naive", "mean_gain"))
         table.add_row(name, *shares)
-    console.print(table)
-    table = Table(title="claims of a gain, in % of fleets that place by the rule of slack")
+    return table
+
+
+def _powers_table(result: dict[str, Any]) -> Table:
+    table = Table(
+        title="claims of a gain, in % of fleets that place by the rule of slack; "
+        f"{result['effect']['origin']}"
+    )
     looks = [str(n) for n in LOOKS if n <= min(result["merges"], MOST_MERGES)]
-    for name in ("traffic, control", "fleets", "gain %", *looks, "80% at"):
+    for name in ("traffic, control", "fleets", "harm a merge", "gain %", *looks, "80% at"):
         table.add_column(name, justify="left" if name == "traffic, control" else "right")
     for name, row in result["powers"].items():
         powers = (f"{100 * row['power'][n]:.1f}" for n in looks)
         eighty = str(row["merges_for_80_percent"] or "-")
-        table.add_row(name, str(row["fleets"]), f"{100 * row['mean_gain']:.1f}", *powers, eighty)
-    console.print(table)
+        gain = f"{100 * row['mean_gain']:.1f}"
+        table.add_row(name, str(row["fleets"]), f"{row['harm_a_merge']:.1f}", gain, *powers, eighty)
+    return table
+
+
+def _carry_over_table(result: dict[str, Any]) -> Table:
+    table = Table(title="harm a merge, where all intervals are one arm's and where half are")
+    table.add_column("traffic")
+    for name in ("policy alone", "random alone", "gain %", "policy", "random", "gain %"):
+        table.add_column(name, justify="right")
+    for regime, row in result["carry_over"].items():
+        shown = [100 * v if name.startswith("gain") else v for name, v in row.items()]
+        table.add_row(regime, *(f"{value:.1f}" for value in shown))
+    return table
 
 
 if __name__ == "__main__":
