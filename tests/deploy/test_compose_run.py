@@ -90,19 +90,21 @@ def test_run_log_has_rows_of_this_run_in_every_table(run_log, table):
     assert rows > 0
 
 
-def test_commanded_merges_were_done_at_one_step_with_equal_weights(run, run_log):
+def test_commanded_merge_was_done_where_it_was_commanded_with_equal_weights(run, run_log):
     rows = run_log.execute(
         """
-        select merge_id, list(learner order by learner), count(distinct step),
-               count(distinct digest), min(bytes_exchanged)
-        from merges semi join commands using (merge_id)
-        where type = 'finished' group by merge_id
+        select merge_id, any_value(at_step), list(learner order by learner),
+               list(distinct step), count(distinct digest), min(bytes_exchanged)
+        from merges join commands using (merge_id)
+        where merges.type = 'finished' group by merge_id
         """
     ).fetchall()
     done = {merge: figures for merge, *figures in rows}
-    learners, steps, digests, exchanged = done[run.merged]
+    at_step, learners, steps, digests, exchanged = done[run.merged]
     assert learners == sorted(LEARNERS)
-    assert (steps, digests) == (1, 1)
+    # Learners that did not start together count unequal steps, and are told a moment instead.
+    assert at_step is None or steps == [at_step]
+    assert digests == 1
     assert exchanged > 0
 
 
