@@ -19,10 +19,10 @@ LIBRARY_PATIENCE_S = 600.0
 COMMANDED = ("--policy", "fixed_h", "--set", "controller.fixed_steps=200")
 EXAMPLES = ["attach_torchft.py", "attach_huggingface.py", "attach_lightning.py"]
 MERGES = """
-    SELECT step, merge_id, reason, digests FROM (
-        SELECT step, merge_id, any_value(reason) AS reason, count(*) AS learners,
+    SELECT step, reason, digests FROM (
+        SELECT max(step) AS step, any_value(reason) AS reason, count(*) AS learners,
             count(DISTINCT digest) AS digests, min(bytes_exchanged) AS bytes, min(seconds) AS s
-        FROM merges WHERE type = 'finished' GROUP BY step, merge_id)
+        FROM merges WHERE type = 'finished' GROUP BY merge_id)
     WHERE learners = 2 AND bytes > 0 AND s > 0 ORDER BY step
 """
 
@@ -44,7 +44,7 @@ def lighthouse(shell: Shell) -> Iterator[None]:
 
 
 def merges_of_both(shell: Shell, stream: tuple[str, ...], *example: str) -> list[Any]:
-    """(step, merge_id, reason, digests) of each merge that the log says both learners finished."""
+    """(last step, reason, digests) of each merge that the log says both learners finished."""
     address = f"127.0.0.1:{free_port()}"
     shell.env |= {"KAFKA_BOOTSTRAP_SERVERS": address, "SLACKWATER_RUN_ID": "mine"}
     with (
@@ -61,17 +61,20 @@ def merges_of_both(shell: Shell, stream: tuple[str, ...], *example: str) -> list
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_both_merge_on_command_at_one_step_into_equal_weights(shell: Shell, example: str) -> None:
+def test_both_merge_on_command_into_equal_weights(shell: Shell, example: str) -> None:
     merged = merges_of_both(shell, COMMANDED, example, "--steps", "500", "--step-s", "0.03")
     assert merged
     assert all(digests == 1 for *_, digests in merged)
-    assert "period_due" in {reason for _, _, reason, _ in merged}
+    assert "period_due" in {reason for _, reason, _ in merged}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_both_merge_at_h_max_when_nobody_commands(shell: Shell, example: str) -> None:
+def test_both_merge_at_h_max_when_no_policy_has_asked(shell: Shell, example: str) -> None:
     merged = merges_of_both(shell, (), example, "--steps", "540", "--step-s", "0")
-    assert [(step, reason, digests) for step, _, reason, digests in merged] == [(512, "h_max", 1)]
+    ((step, reason, digests),) = merged
+    # Learners that count unequal steps merge at one moment, before any of them is at H_max.
+    assert step <= 512
+    assert (reason, digests) == ("h_max", 1)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
