@@ -98,7 +98,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=6, help="blocks of each kind")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of a block")
     parser.add_argument("--at-a-time", type=int, default=4, help="requests in a batch")
-    parser.add_argument("--parameters", type=float, default=32e6, help="of each learner's model")
+    parser.add_argument("--parameters", type=float, default=16e6, help="of each learner's model")
     parser.add_argument("--vllm-python", type=Path, default=PYTHON)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=Path("results/closed-loop.json"))

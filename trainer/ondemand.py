@@ -33,6 +33,7 @@ from trainer.text import Shard, read_text
 from trainer.training import Training
 
 LOOK_AGAIN_S = 0.01
+SESSION = Path("/proc/self/autogroup")
 
 
 class OnDemand(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ class OnDemand(msgspec.Struct, frozen=True, kw_only=True):
         folder: where its checkpoint goes; on a real disk, or syncing it costs nothing.
         parameters: of its model, at most.
         pause_s: slept after each inner step, standing for the learner's own accelerator.
-        nice: added to its niceness, merges included.
+        nice: added to its niceness, merges included; of its session too, see `yield_to_others`.
         seed: of first weights and data order.
         patience_s: how long a merge may take.
     """
@@ -210,10 +211,27 @@ class Led:
         self._told.put(Told("end"))
 
 
+def yield_to_others(nice: int) -> None:
+    """Add to this process's niceness, against all others.
+
+    Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session
+    alone, and each learner has one of its own: then the group is made as nice.
+    """
+    if not nice:
+        return
+    os.nice(nice)
+    try:
+        SESSION.write_text(str(nice), encoding="ascii")
+    except FileNotFoundError:
+        pass  # No such groups here.
+    except OSError as error:
+        sys.stderr.write(f"{SESSION}: {error.strerror}; niceness may not count here\n")
+
+
 def main() -> None:
     """Run one learner, told by its one argument what it is."""
     asked = msgspec.json.decode(sys.argv[1], type=OnDemand)
-    os.nice(asked.nice)
+    yield_to_others(asked.nice)
     try:
         learner = Led(asked)
     except StoppedError:

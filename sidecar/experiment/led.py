@@ -39,8 +39,8 @@ class Learners(msgspec.Struct, frozen=True, kw_only=True):
         seed: of their weights and data.
     """
 
-    number: int = 2
-    parameters: int = 32_000_000
+    number: int = 4
+    parameters: int = 16_000_000
     effect_free: bool = False
     seed: int = 0
 
@@ -184,7 +184,8 @@ class LedLearners:
                 rank, event = self._said.get(timeout=LOOK_AGAIN_S)
             except queue.Empty:
                 if time.monotonic() > until_s:
-                    msg = f"{what} did not come in time; logs are in {self._folder}"
+                    said = "; ".join(self._last_words(r) for r in range(len(self._processes)))
+                    msg = f"{what} did not come in time; {said}"
                     raise MergeError(msg) from None
                 continue
             if event is None:
@@ -192,9 +193,13 @@ class LedLearners:
             return rank, event
 
     def _gone(self, rank: int) -> MergeError:
+        return MergeError(f"learner-{rank} has ended; {self._last_words(rank)}")
+
+    def _last_words(self, rank: int) -> str:
+        # Its log goes with the folder.
         lines = (self._folder / f"learner-{rank}.log").read_text(errors="replace").splitlines()
-        last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-        return MergeError(f"learner-{rank} has ended: {last.strip()}")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
+        return f"learner-{rank} said last: {last}"
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -85,8 +85,8 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     slo_s: Positive = 0.3
     timeout_s: Positive = 30.0
     window_s: Positive = 2.0
-    learners: Annotated[int, Meta(ge=2, le=64)] = 2
-    parameters: AtLeastOne = 32_000_000
+    learners: Annotated[int, Meta(ge=2, le=64)] = 4
+    parameters: AtLeastOne = 16_000_000
     step_s: Annotated[float, Meta(ge=0, lt=1e6)] = 0.15
     min_gap_steps: AtLeastOne = 20
     max_gap_steps: AtLeastOne = 100

@@ -31,8 +31,8 @@ def calibrate(
             show_default="our learners merge",
         ),
     ] = None,
-    learners: Annotated[int, typer.Option(help="How many learners of ours merge.")] = 2,
-    parameters: Annotated[float, typer.Option(help="Parameters of each one's model.")] = 32e6,
+    learners: Annotated[int, typer.Option(help="How many learners of ours merge.")] = 4,
+    parameters: Annotated[float, typer.Option(help="Parameters of each one's model.")] = 16e6,
     effect_free: Annotated[
         bool,
         typer.Option(
@@ -146,7 +146,7 @@ def calibrate(
 
 
 def _whole(value: float) -> int:
-    """32e6 is written as a decimal and means a whole number."""
+    """16e6 is written as a decimal and means a whole number."""
     if not (1 <= value <= 1e12 and value.is_integer()):
         msg = f"--parameters is {value:g}; it must be a whole number of 1 or more"
         raise InputError(msg)

@@ -72,9 +72,9 @@ def trial(
         float | None,
         typer.Option(help="About how long a merge takes here.", show_default="2"),
     ] = None,
-    learners: Annotated[int | None, typer.Option(help="How many merge.", show_default="2")] = None,
+    learners: Annotated[int | None, typer.Option(help="How many merge.", show_default="4")] = None,
     parameters: Annotated[
-        float | None, typer.Option(help="Of each learner's model.", show_default="32e6")
+        float | None, typer.Option(help="Of each learner's model.", show_default="16e6")
     ] = None,
     step_s: Annotated[
         float | None,
