@@ -87,9 +87,9 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     window_s: Positive = 2.0
     learners: Annotated[int, Meta(ge=2, le=64)] = 4
     parameters: AtLeastOne = 16_000_000
-    step_s: Annotated[float, Meta(ge=0, lt=1e6)] = 0.15
-    min_gap_steps: AtLeastOne = 20
-    max_gap_steps: AtLeastOne = 100
+    step_s: Annotated[float, Meta(ge=0, lt=1e6)] = 0.3
+    min_gap_steps: AtLeastOne = 12
+    max_gap_steps: AtLeastOne = 50
     assignments: tuple[str, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
 

@@ -78,13 +78,13 @@ def trial(
     ] = None,
     step_s: Annotated[
         float | None,
-        typer.Option(help="Seconds that an inner step takes at least.", show_default="0.15"),
+        typer.Option(help="Seconds that an inner step takes at least.", show_default="0.3"),
     ] = None,
     min_gap_steps: Annotated[
-        int | None, typer.Option(help="H_min, inner steps.", show_default="20")
+        int | None, typer.Option(help="H_min, inner steps.", show_default="12")
     ] = None,
     max_gap_steps: Annotated[
-        int | None, typer.Option(help="H_max, inner steps.", show_default="100")
+        int | None, typer.Option(help="H_max, inner steps.", show_default="50")
     ] = None,
     setting: Annotated[
         list[str] | None,
