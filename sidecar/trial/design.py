@@ -72,6 +72,7 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         min_gap_steps, max_gap_steps: the corridor, inner steps; `fixed_h` merges in its middle.
         assignments: further settings of the controller, `NAME=VALUE`, in every arm; they win.
         seed: of loads, orders and drawn schedules.
+        least_gain_percent: of the control's violations: a gain below that is no claim.
     """
 
     policies: tuple[str, ...] = ("slack", "wa_forecast")
@@ -92,6 +93,7 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_gap_steps: AtLeastOne = 50
     assignments: tuple[str, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
+    least_gain_percent: Annotated[float, Meta(ge=0, lt=100)] = 5.0
 
     def __post_init__(self) -> None:
         check_regime(self.regime)

@@ -119,9 +119,13 @@ def trial(
         ),
     ] = None,
     least_gain: Annotated[
-        float,
-        typer.Option(metavar="PERCENT", help="Of the control's violations: less is no claim."),
-    ] = 5.0,
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Of the control's violations: less is no claim.",
+            show_default="5",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live one.")] = False,
 ) -> None:
@@ -153,6 +157,7 @@ def trial(
         "max_gap_steps": max_gap_steps,
         "assignments": setting,
         "seed": seed,
+        "least_gain_percent": least_gain,
     }
     asked = Asked(
         server=ServerOptions(
@@ -168,7 +173,6 @@ def trial(
         db=db,
         resume=resume,
         claim=claim,
-        least_gain_percent=least_gain,
     )
     raise typer.Exit(run(asked, as_json=json, wants_plain=plain))
 

@@ -28,6 +28,7 @@ OPTIONS = {
     "window_s": "--window-s",
     "step_s": "--step-s",
     "assignments": "--set",
+    "least_gain_percent": "--least-gain",
 }
 
 
@@ -42,7 +43,6 @@ class Asked:
     db: Path | None
     resume: Path | None
     claim: str | None
-    least_gain_percent: float
 
 
 def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
@@ -70,7 +70,7 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     if not (whole or as_json or log.path.exists()):
         out.print("ended before its first run was whole: nothing is kept")
         return interrupted
-    document = judged(log, design, claim, asked.least_gain_percent / 100)
+    document = judged(log, design, claim)
     if as_json:
         print_document(out, document)
     else:
@@ -95,9 +95,6 @@ def _check(asked: Asked) -> None:
             raise InputError(msg)
     if asked.minutes is not None and "blocks" in asked.design:
         msg = "--runs and --minutes both say how long it takes; leave out one"
-        raise InputError(msg)
-    if not 0 <= asked.least_gain_percent < 100:
-        msg = f"--least-gain is {asked.least_gain_percent:g}; it must be from 0 to below 100 %"
         raise InputError(msg)
 
 

@@ -19,9 +19,7 @@ MEASURED = "measured"
 COUNTING: Literal["arriving"] = "arriving"
 
 
-def judged(
-    log: "TrialLog", design: "TrialDesign", claim: str | None, least_gain: float
-) -> dict[str, Any]:
+def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[str, Any]:
     """The document of a trial, its verdicts written to the log; without pairs it has none.
 
     Raises `InputError` for a log that cannot be read.
@@ -38,6 +36,7 @@ def judged(
     found: list[Judged] = []
     if _paired(played):
         windows = _windows(log, design, played, notes)
+        least_gain = design.least_gain_percent / 100
         asked = Asked(claim, least_gain, design.run_s, CELL_S, design.runs - len(played))
         found = judge_pairs(outcomes, windows, asked, rng)
         log.judge([_row(log, design, one) for one in found])

@@ -279,7 +279,7 @@ def test_trial_takes_load_objective_and_window_from_a_profile_and_options_win(pl
         options = {"minutes": None, "db": None, "resume": None, "claim": None}
         return trial_job.design_of(
             trial_job.Asked(
-                server=server, design=given, profile=path, least_gain_percent=5.0, **options
+                server=server, design=given, profile=path, **options
             )
         )
 

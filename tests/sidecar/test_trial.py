@@ -614,6 +614,8 @@ def test_a_run_whose_log_has_not_every_request_that_was_sent_is_no_outcome() -> 
         ({"launch_vllm": True, "slo": -1.0}, "--slo is -1"),
         ({"resume": Path("nowhere.duckdb")}, "no such file"),
         ({"resume": Path("x.duckdb"), "runs": 3}, "leave --runs out"),
+        ({"resume": Path("x.duckdb"), "least_gain": 1.0}, "leave --least-gain out"),
+        ({"launch_vllm": True, "least_gain": 100.0}, r"--least-gain is 100\.0; it must be .*< 100"),
     ],
 )
 def test_options_that_cannot_be_are_refused_before_anything_starts(
