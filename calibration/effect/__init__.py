@@ -1,8 +1,9 @@
 """Effect transfer: what real merges do to the latency of a real server, with intervals.
 
 Three arms are played in randomised blocks: nothing but the server, learners that do not merge, and
-learners that merge. The unit of resampling is the merge, for what one merge does to its requests
-is one observation, however many those are.
+learners that merge. The unit of resampling is the round, one block of each arm close together in
+time: what one merge does to its requests is one observation, however many those are, and merges of
+a block have the machine of that half minute in common.
 """
 
 from calibration.effect.agreement import Agreement, agreement

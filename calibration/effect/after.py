@@ -4,11 +4,12 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibration.effect.contrast import against
 from calibration.effect.intervals import Interval
 from calibration.effect.observed import Observed
-from calibration.effect.sample import DRAWS, Drawn, Sample, drawn
+from calibration.effect.sample import Drawn, Floats, Ints, Sample, drawn
 
 EDGES_S = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 MIN_REQUESTS = 20
@@ -50,9 +51,7 @@ class SpillOver:
     bounded: bool
 
 
-def spill_over(
-    observed: Observed, base: Drawn, rng: np.random.Generator, draws: int = DRAWS
-) -> SpillOver:
+def spill_over(observed: Observed, base: Drawn, counts: Floats) -> SpillOver:
     """Bins of time since the window's end, each against the learners without merges.
 
     The bins are looked at in order, and the first one that shows no harm ends the harm: hypotheses
@@ -60,17 +59,15 @@ def spill_over(
 
     Args:
         observed: the calibration.
-        base: the learners without merges, drawn as often as `draws`.
-        rng: for the merges.
-        draws: how often these are drawn anew.
+        base: the learners without merges, drawn by `counts`.
+        counts: how often each round is drawn.
     """
-    since_s, sample = _following(observed, clear_s=float(base.quantiles[0, 1]))
+    since_s, sample, merge = _following(observed, clear_s=float(base.quantiles[0, 1]))
     bins = []
     for from_s, to_s in itertools.pairwise(EDGES_S):
         inside = (since_s >= from_s) & (since_s < to_s)
-        bins.append(
-            _bin(from_s, to_s, drawn(_renumbered(sample, inside), np.inf, rng, draws), base)
-        )
+        ours = drawn(_inside(sample, inside, merge), np.inf, counts)
+        bins.append(_bin(from_s, to_s, ours, base))
     lasts_s, bounded = _lasts(bins)
     return SpillOver(tuple(bins), lasts_s, bounded)
 
@@ -90,13 +87,11 @@ def _bin(from_s: float, to_s: float, ours: Drawn, base: Drawn) -> AfterBin:
     enough = ours.requests >= MIN_REQUESTS and base.requests
     ratio = against(ours, base).p50_ratio if enough else None
     harmed = None if ratio is None or ratio.low is None else ratio.low > 1
-    return AfterBin(from_s, to_s, ours.requests, ours.clusters, ratio, harmed)
+    return AfterBin(from_s, to_s, ours.requests, ours.merges, ratio, harmed)
 
 
-def _following(
-    observed: Observed, clear_s: float
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Sample]:
-    """Requests between windows: seconds since the last one's end, and the requests by merge.
+def _following(observed: Observed, clear_s: float) -> tuple[Floats, Sample, Ints]:
+    """Requests between windows: seconds since the last one's end, and after which that was.
 
     Those that arrive less than `clear_s` (nearly all last no longer) before the next window are
     left out, whatever became of them: to leave out the ones that met it would leave the short ones.
@@ -104,7 +99,7 @@ def _following(
     counted = np.flatnonzero(observed.counted("merges"))
     arrival_s = observed.arrival_s[counted]
     since_s = np.full(len(counted), np.inf)
-    cluster = np.full(len(counted), -1, np.int64)
+    merge = np.full(len(counted), -1, np.int64)
     next_s = np.full(len(counted), np.inf)
     for number, window in enumerate(observed.windows):
         own = observed.block[counted] == window.block
@@ -112,20 +107,20 @@ def _following(
         next_s[before] = np.minimum(next_s[before], window.start_s)
         after = own & (arrival_s >= window.end_s)
         since_s[after] = arrival_s[after] - window.end_s
-        cluster[after] = number
-    kept = (cluster >= 0) & (arrival_s + clear_s <= next_s)
-    latency_s = observed.latency_s[counted[kept]]
-    weight = np.ones(len(latency_s))
-    return since_s[kept], Sample(latency_s, weight, cluster[kept], len(observed.windows))
+        merge[after] = number
+    kept = (merge >= 0) & (arrival_s + clear_s <= next_s)
+    rows = counted[kept]
+    place = observed.round_of(observed.block[rows])
+    sample = Sample(observed.latency_s[rows], np.ones(len(rows)), place)
+    return since_s[kept], sample, merge[kept]
 
 
-def _renumbered(sample: Sample, inside: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Sample:
-    """The requests inside, of those merges alone that have any."""
-    merges, cluster = np.unique(sample.cluster[inside], return_inverse=True)
+def _inside(sample: Sample, inside: NDArray[np.bool_], merge: Ints) -> Sample:
+    """The requests inside, and how many merges they come after."""
     return replace(
         sample,
         latency_s=sample.latency_s[inside],
         weight=sample.weight[inside],
-        cluster=cluster.astype(np.int64),
-        clusters=len(merges),
+        round=sample.round[inside],
+        merges=len(np.unique(merge[inside])),
     )

@@ -1,6 +1,6 @@
 """Whether a merge that opens on a busy server harms more: merges by requests in flight."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from calibration.effect.contrast import Contrast, contrast
 from calibration.effect.observed import Observed
-from calibration.effect.sample import DRAWS, Sample
-from calibration.effect.windows import in_windows, mean_window_s, stretch_of
+from calibration.effect.sample import Sample
+from calibration.effect.windows import in_windows, mean_window_s
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,9 +39,7 @@ class LoadGroup:
     contrast: Contrast | None
 
 
-def by_load(
-    observed: Observed, slo_s: float, rng: np.random.Generator, draws: int = DRAWS
-) -> tuple[LoadGroup, ...]:
+def by_load(observed: Observed, slo_s: float, counts: Floats) -> tuple[LoadGroup, ...]:
     """Groups that have a merge; with few distinct loads there are fewer than three.
 
     A busy moment is slow without a merge too, so each group has a baseline of its own: windows of
@@ -49,7 +47,6 @@ def by_load(
     """
     if not observed.windows:
         return ()
-    sample = in_windows(observed)
     loads = _at_starts(observed)
     base, weights, at_load = _laid(observed)
     first, second = np.quantile(loads, (1 / 3, 2 / 3), method="inverted_cdf")
@@ -60,10 +57,11 @@ def by_load(
         chosen = (loads > low) & (loads <= high)
         if not chosen.any():
             continue
-        ours = _of_merges(sample, chosen)
+        windows = [one for one, own in zip(observed.windows, chosen, strict=True) if own]
+        ours = in_windows(replace(observed, windows=windows))
         weight = weights[:, (at_load > low) & (at_load <= high)].sum(axis=1)
-        theirs = Sample(base.latency_s, weight, base.cluster, base.clusters)
-        found = contrast(ours, theirs, slo_s, rng, draws=draws) if ours and theirs else None
+        theirs = replace(base, weight=weight)
+        found = contrast(ours, theirs, slo_s, counts) if ours and theirs else None
         inside = loads[chosen]
         groups.append(
             LoadGroup(level, int(inside.min()), int(inside.max()), int(chosen.sum()), found)
@@ -103,20 +101,7 @@ def _laid(observed: Observed) -> tuple[Sample, NDArray[np.float64], Ints]:
     rows = np.flatnonzero(observed.counted("learners"))
     arrival_s, end_s = observed.arrival_s[rows, None], observed.end_s[rows, None]
     met = (observed.block[rows, None] == block) & (arrival_s < at_s + length_s) & (end_s > at_s)
-    cluster, clusters = stretch_of(
-        observed, "learners", observed.block[rows], observed.arrival_s[rows]
+    sample = Sample(
+        observed.latency_s[rows], np.ones(len(rows)), observed.round_of(observed.block[rows])
     )
-    sample = Sample(observed.latency_s[rows], np.ones(len(rows)), cluster, clusters)
     return sample, met.astype(np.float64), in_flight(observed, block, at_s)
-
-
-def _of_merges(sample: Sample, chosen: NDArray[np.bool_]) -> Sample:
-    """The requests of the chosen merges, numbered anew."""
-    kept = chosen[sample.cluster]
-    numbers = np.cumsum(chosen) - 1
-    return Sample(
-        sample.latency_s[kept],
-        sample.weight[kept],
-        numbers[sample.cluster[kept]].astype(np.int64),
-        int(chosen.sum()),
-    )

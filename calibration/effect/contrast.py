@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.effect.intervals import Interval, interval
-from calibration.effect.sample import DRAWS, QUANTILES, Drawn, Sample, drawn
+from calibration.effect.sample import QUANTILES, Drawn, Sample, drawn
 from calibration.profile import MIN_MERGES
 from slackwater.errors import InputError
 
@@ -18,9 +18,9 @@ class Contrast:
     """One sample against a baseline. What cannot be known is None.
 
     Attributes:
-        clusters: of the sample; merges, where it is that of merges.
+        merges: that the sample's requests have met.
         requests: in the sample.
-        base_clusters, base_requests: of the baseline.
+        base_requests: in the baseline.
         quantiles_s, base_quantiles_s: latency at p50, p95 and p99; None where no answer came.
         p50_ratio, p95_ratio, p99_ratio: sample / baseline.
         violating, base_violating: share over the objective.
@@ -29,9 +29,8 @@ class Contrast:
         excess_pp: difference of the shares, percentage points.
     """
 
-    clusters: int
+    merges: int
     requests: int
-    base_clusters: int
     base_requests: int
     quantiles_s: tuple[float | None, ...]
     base_quantiles_s: tuple[float | None, ...]
@@ -44,33 +43,27 @@ class Contrast:
     excess_pp: Interval | None
 
 
-def contrast(
-    sample: Sample,
-    base: Sample,
-    slo_s: float,
-    rng: np.random.Generator,
-    *,
-    draws: int = DRAWS,
-    least: int = MIN_MERGES,
-) -> Contrast:
-    """Compare the two; each side's clusters are drawn anew by themselves.
+def contrast(sample: Sample, base: Sample, slo_s: float, counts: Floats) -> Contrast:
+    """Compare the two, their rounds drawn together as `counts` says (`sample.draw_rounds`).
 
-    With fewer than `least` clusters on a side no figure has an interval. Raises `InputError` when
-    a side has no request.
+    With few rounds that both have, or fewer than ten merges in a sample of merges, no figure has an
+    interval. Raises `InputError` when a side has no request.
     """
-    return against(drawn(sample, slo_s, rng, draws), drawn(base, slo_s, rng, draws), least)
+    return against(drawn(sample, slo_s, counts), drawn(base, slo_s, counts))
 
 
-def against(ours: Drawn, theirs: Drawn, least: int = MIN_MERGES) -> Contrast:
-    """`contrast` of samples that are drawn already, as often as each other."""
+def against(ours: Drawn, theirs: Drawn) -> Contrast:
+    """`contrast` of samples that are drawn already, by the same counts."""
     for name, one in (("compared", ours), ("compared with", theirs)):
         if not one.requests:
             msg = f"there is no request to be {name}: nothing can be said of merges and latency"
             raise InputError(msg)
-    fewer = min(ours.clusters, theirs.clusters)
+    rounds = min(ours.rounds, theirs.rounds)
+    if any(0 < one.merges < MIN_MERGES for one in (ours, theirs)):
+        rounds = 0
 
     def told(values: Floats) -> Interval | None:
-        return interval(float(values[0]), values[1:], fewer, least)
+        return interval(float(values[0]), values[1:], rounds)
 
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = ours.quantiles / theirs.quantiles
@@ -78,9 +71,8 @@ def against(ours: Drawn, theirs: Drawn, least: int = MIN_MERGES) -> Contrast:
     p50, p95, p99 = (told(ratios[:, column]) for column in range(len(QUANTILES)))
     both = {float(ours.violating[0]), float(theirs.violating[0])}
     return Contrast(
-        clusters=ours.clusters,
+        merges=ours.merges,
         requests=ours.requests,
-        base_clusters=theirs.clusters,
         base_requests=theirs.requests,
         quantiles_s=_known(ours.quantiles[0]),
         base_quantiles_s=_known(theirs.quantiles[0]),

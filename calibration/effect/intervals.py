@@ -1,4 +1,4 @@
-"""Intervals from resampled clusters, widened for how few clusters there are."""
+"""Intervals from resampled rounds, widened for how few rounds there are."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -9,51 +9,53 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
+MIN_ROUNDS = 5
+"""With fewer there is no interval: what differs from round to round cannot be told from so few."""
 MIN_KNOWN = 0.99
 """Of the draws so many must have a figure, or there is no interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure and its 95% interval; the ends are None when there are too few clusters."""
+    """A figure and its 95% interval; the ends are None when there are too few rounds or merges."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
 
-def interval(value: float, draws: Floats, clusters: int, least: int) -> Interval | None:
+def interval(value: float, draws: Floats, rounds: int) -> Interval | None:
     """The figure with the interval of its draws; None when the figure itself is not finite.
 
-    The percentile interval of a bootstrap of n clusters is too short by sqrt((n - 1) / n), and
+    The percentile interval of a bootstrap of n rounds is too short by sqrt((n - 1) / n), and
     normal where it should be Student's: the percentiles are moved outwards for both (Hesterberg,
     "What Teachers Should Know About the Bootstrap", 2015, expanded percentile interval).
 
     Args:
         value: as observed.
         draws: [m] the same figure in each draw; NaN where a draw had nothing to count.
-        clusters: how many were resampled, on the side that has fewer.
-        least: with fewer there are no ends.
+        rounds: how many were resampled, on the side that has fewer; under `MIN_ROUNDS` there are no
+            ends.
     """
     if not np.isfinite(value):
         return None
     known = draws[~np.isnan(draws)]
-    if clusters < max(2, least) or len(known) < MIN_KNOWN * len(draws):
+    if rounds < MIN_ROUNDS or len(known) < MIN_KNOWN * len(draws):
         return Interval(float(value))
-    tail = expanded_tail(clusters)
+    tail = expanded_tail(rounds)
     low, high = (float(np.quantile(known, q, method="nearest")) for q in (tail, 1 - tail))
     if not (np.isfinite(low) and np.isfinite(high)):
         return Interval(float(value))
     return Interval(float(value), min(low, float(value)), max(high, float(value)))
 
 
-def expanded_tail(clusters: int) -> float:
+def expanded_tail(rounds: int) -> float:
     """The lower percentile (a share) to read instead of 2.5%.
 
     >>> round(expanded_tail(10), 4)
     0.0086
     """
-    widened = (clusters / (clusters - 1)) ** 0.5 * student_t(clusters - 1)
+    widened = (rounds / (rounds - 1)) ** 0.5 * student_t(rounds - 1)
     return NormalDist().cdf(-widened)
 
 

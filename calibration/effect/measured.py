@@ -12,8 +12,8 @@ from calibration.effect.contrast import Contrast, against, contrast
 from calibration.effect.intervals import Interval, interval
 from calibration.effect.observed import ARMS, Account, Arm, Observed
 from calibration.effect.precision import half_width, more_s
-from calibration.effect.sample import DRAWS, Drawn, drawn
-from calibration.effect.windows import as_if_merged, in_windows, mean_window_s, stretches
+from calibration.effect.sample import DRAWS, Drawn, Floats, draw_rounds, drawn
+from calibration.effect.windows import as_if_merged, in_windows, mean_window_s, of_arm
 from calibration.equivalence import ArmLoad, LoadMatch, load_match
 from calibration.profile import MIN_MERGES
 from slackwater.errors import InputError
@@ -84,20 +84,21 @@ def measure(
     sample, base = in_windows(observed), as_if_merged(observed)
     _check(observed, len(sample), len(base))
     objective_s = default_slo_s(observed) if slo_s is None else slo_s
-    merges = contrast(sample, base, objective_s, rng, draws=draws)
-    learners = drawn(stretches(observed, "learners"), objective_s, rng, draws)
+    counts = draw_rounds(observed.rounds, rng, draws)
+    merges = contrast(sample, base, objective_s, counts)
+    learners = drawn(of_arm(observed, "learners"), objective_s, counts)
     measured_s = sum(block.end_s - block.start_s for block in observed.blocks)
     return Measured(
         slo_s=objective_s,
         slo_given=slo_s is not None,
-        window_s=_windows(observed, rng, draws),
+        window_s=_windows(observed, counts),
         longest_window_s=max(window.end_s - window.start_s for window in observed.windows),
         base_s=_latencies(learners),
         effect=MeasuredEffect(
             merges=merges,
-            learners=_learners(observed, learners, objective_s, rng),
-            after=spill_over(observed, learners, rng, draws),
-            by_load=by_load(observed, objective_s, rng, draws),
+            learners=_learners(observed, learners, objective_s, counts),
+            after=spill_over(observed, learners, counts),
+            by_load=by_load(observed, objective_s, counts),
         ),
         load=matched(observed, rng),
         accounts={arm: observed.account(arm) for arm in ARMS if observed.of_arm(arm)},
@@ -113,7 +114,7 @@ def default_slo_s(observed: Observed) -> float:
     One request in twenty is over it without merges: enough of them to compare odds with. Raises
     `InputError` when more than one in twenty never got an answer.
     """
-    seen = drawn(stretches(observed, "learners"), np.inf, np.random.default_rng(), draws=0)
+    seen = drawn(of_arm(observed, "learners"), np.inf, np.ones((1, observed.rounds)))
     p95_s = seen.quantiles[0, 1]
     if not np.isfinite(p95_s):
         msg = (
@@ -159,24 +160,23 @@ def _check(observed: Observed, met: int, base: int) -> None:
         raise InputError(msg)
 
 
-def _windows(observed: Observed, rng: np.random.Generator, draws: int) -> Interval:
+def _windows(observed: Observed, counts: Floats) -> Interval:
     lengths = np.array([window.end_s - window.start_s for window in observed.windows])
-    chosen = rng.integers(0, len(lengths), size=(draws, len(lengths)))
-    means = lengths[chosen].mean(axis=1)
-    found = interval(mean_window_s(observed), means, len(lengths), MIN_MERGES)
+    place = observed.round_of(np.array([window.block for window in observed.windows], np.int64))
+    drawn_so_often = counts[:, place]
+    with np.errstate(invalid="ignore"):
+        means = drawn_so_often @ lengths / drawn_so_often.sum(axis=1)
+    rounds = len(np.unique(place)) if len(lengths) >= MIN_MERGES else 0
+    found = interval(mean_window_s(observed), means[1:], rounds)
     return found or Interval(mean_window_s(observed))
 
 
 def _latencies(learners: Drawn) -> tuple[Interval | None, ...]:
     return tuple(
-        interval(float(column[0]), column[1:], learners.clusters, MIN_MERGES)
-        for column in learners.quantiles.T
+        interval(float(column[0]), column[1:], learners.rounds) for column in learners.quantiles.T
     )
 
 
-def _learners(
-    observed: Observed, learners: Drawn, slo_s: float, rng: np.random.Generator
-) -> Contrast | None:
-    alone = stretches(observed, "nothing")
-    draws = len(learners.violating) - 1
-    return against(learners, drawn(alone, slo_s, rng, draws)) if len(alone) else None
+def _learners(observed: Observed, learners: Drawn, slo_s: float, counts: Floats) -> Contrast | None:
+    alone = of_arm(observed, "nothing")
+    return against(learners, drawn(alone, slo_s, counts)) if len(alone) else None

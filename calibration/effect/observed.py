@@ -103,6 +103,16 @@ class Observed:
         """The numbers of its blocks."""
         return [number for number, block in enumerate(self.blocks) if block.arm == arm]
 
+    @property
+    def rounds(self) -> int:
+        """How many rounds were played."""
+        return len({block.round for block in self.blocks})
+
+    def round_of(self, block: Ints) -> Ints:
+        """The place of each block's round among those that were played, from 0."""
+        of_block = np.array([one.round for one in self.blocks], np.int64)
+        return np.searchsorted(np.unique(of_block), of_block[block]).astype(np.int64)
+
     def counted(self, arm: Arm) -> NDArray[np.bool_]:
         """[n] the requests of an arm that its figures are made from: those after its settling."""
         starts = np.array([block.start_s for block in self.blocks])

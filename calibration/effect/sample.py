@@ -1,6 +1,5 @@
-"""Latencies in clusters, and figures of them under resampling of the clusters."""
+"""Latencies by round, and figures of them under resampling of the rounds."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,19 +15,19 @@ CHUNK = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Latencies, each of a cluster.
+    """Latencies, each of a round of blocks.
 
     Attributes:
         latency_s: [n] infinite where no answer ever came.
         weight: [n] how much each counts.
-        cluster: [n] from 0 to `clusters` - 1.
-        clusters: how many there are, those without a request included.
+        round: [n] place of its round among all those that were played.
+        merges: how many merges the requests have met; 0 for a sample without merges.
     """
 
     latency_s: Floats
     weight: Floats
-    cluster: Ints
-    clusters: int
+    round: Ints
+    merges: int = 0
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.weight))
@@ -40,45 +39,53 @@ class Drawn:
 
     Attributes:
         requests: in the sample.
-        clusters: that were drawn from.
+        merges: that they have met.
+        rounds: that hold any of the requests.
         quantiles: [1 + draws, 3] latency at `QUANTILES`.
         violating: [1 + draws] share of requests over the objective.
     """
 
     requests: int
-    clusters: int
+    merges: int
+    rounds: int
     quantiles: Floats
     violating: Floats
 
 
-def drawn(sample: Sample, slo_s: float, rng: np.random.Generator, draws: int = DRAWS) -> Drawn:
-    """The figures of a sample, observed and with its clusters drawn anew with replacement."""
+def draw_rounds(rounds: int, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
+    """[1 + draws, rounds] how often each round is drawn, with replacement; row 0 has each once.
+
+    A round holds one block of each arm, close together in time. It is drawn with all of them: what
+    the machine was like then is in all arms of it, and no reason for them to differ.
+    """
+    shares = np.full(rounds, 1 / rounds) if rounds else np.zeros(0)
+    drawn = rng.multinomial(rounds, shares, size=draws) if rounds else np.zeros((draws, 0))
+    return np.concatenate([np.ones((1, rounds)), drawn])
+
+
+def drawn(sample: Sample, slo_s: float, counts: Floats) -> Drawn:
+    """The figures of a sample, its rounds counted as often as each row of `counts` says."""
     order = np.argsort(sample.latency_s, kind="stable")
     order = order[sample.weight[order] > 0]
-    latency_s, cluster = sample.latency_s[order], sample.cluster[order]
+    latency_s, of_round = sample.latency_s[order], sample.round[order]
     weight, within = sample.weight[order], int(np.searchsorted(latency_s, slo_s, side="right"))
     quantiles, violating = [], []
-    for counts in _counts(sample.clusters, draws, rng, len(latency_s)):
+    step = max(1, CHUNK // max(1, len(latency_s)))
+    for first in range(0, len(counts), step):
+        some = counts[first : first + step]
         # A column of zeros before the first, so that there is one without any request too.
-        reached = np.zeros((len(counts), len(latency_s) + 1))
-        np.cumsum(counts[:, cluster] * weight, axis=1, out=reached[:, 1:])
+        reached = np.zeros((len(some), len(latency_s) + 1))
+        np.cumsum(some[:, of_round] * weight, axis=1, out=reached[:, 1:])
         total = np.where(reached[:, -1] > 0, reached[:, -1], np.nan)
         quantiles.append(_quantiles(latency_s, reached, total))
         violating.append(1 - reached[:, within] / total)
     return Drawn(
-        len(latency_s), sample.clusters, np.concatenate(quantiles), np.concatenate(violating)
+        len(latency_s),
+        sample.merges,
+        len(np.unique(of_round)),
+        np.concatenate(quantiles),
+        np.concatenate(violating),
     )
-
-
-def _counts(clusters: int, draws: int, rng: np.random.Generator, requests: int) -> Iterator[Floats]:
-    """How often each cluster was drawn: [rows, clusters], the first row as observed."""
-    yield np.ones((1, clusters))
-    step = max(1, CHUNK // max(1, requests))
-    for first in range(0, draws, step):
-        rows = min(step, draws - first)
-        shares = np.full(clusters, 1 / clusters) if clusters else np.zeros(0)
-        chosen = rng.multinomial(clusters, shares, size=rows) if clusters else np.zeros((rows, 0))
-        yield chosen.astype(np.float64)
 
 
 def _quantiles(latency_s: Floats, reached: Floats, total: Floats) -> Floats:

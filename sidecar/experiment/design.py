@@ -10,7 +10,9 @@ from sidecar.load import Scheduled
 from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
 
-LONGEST_BLOCK_S = 30.0
+LONGEST_BLOCK_S = 15.0
+"""Short ones make many rounds, which intervals are made from: a shared machine grows slower and
+faster by a fifth from one half minute to the next."""
 SHORTEST_BLOCK_S = 10.0
 WANTED_ROUNDS = 6
 """So many pairs of blocks can show that two arms served the same load, at 5%."""
@@ -119,7 +121,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
 def fitting(minutes: float, arms: tuple[Arm, ...], settle_s: float = 2.0) -> tuple[int, float]:
     """Rounds, and seconds that each block measures, for so many minutes.
 
-    Blocks of 30 s, or shorter ones where that makes six rounds; never under 10 s. Raises
+    Blocks of 15 s, or shorter ones where that makes six rounds; never under 10 s. Raises
     `InputError` for less time than a single round takes.
     """
     total_s = minutes * 60

@@ -24,7 +24,7 @@ START_S = 180.0
 MERGE_S = 180.0
 END_S = 10.0
 LOOK_AGAIN_S = 0.1
-THROTTLED_S = 0.5
+THROTTLED_S = 1.0
 """Slept after each inner step: it stands for an accelerator of the learner's own.
 
 Steps of 6 ms each 0.15 s, by four learners, raised the median of a fast server's requests of 26 ms

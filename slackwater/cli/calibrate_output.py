@@ -93,7 +93,7 @@ def _set_up(record: "Record", measured: "Measured") -> Iterator[tuple[str, str]]
     spent_s = sum(merge.end_us - merge.start_us for merge in left_out) / 1e6
     yield (
         "merges",
-        f"{measured.effect.merges.clusters} measured, window {_shown(window)} s, longest "
+        f"{measured.effect.merges.merges} measured, window {_shown(window)} s, longest "
         f"{measured.longest_window_s:.2f} s; {len(left_out)} discarded ({spent_s:.1f} s), "
         f"{len(not_done)} not made",
     )

@@ -93,7 +93,7 @@ def _effect(merges: "Contrast") -> "Effect | None":
         return None
     known = odds is not None and odds.low is not None
     return Effect(
-        merges=merges.clusters,
+        merges=merges.merges,
         p95_ratio=p95.value,
         p95_ratio_low=p95.low,
         p95_ratio_high=p95.high,
@@ -119,7 +119,7 @@ def _measurement(record: "Record", measured: "Measured") -> "Measurement":
         prompt_tokens=set_up.design.prompt_tokens,
         output_tokens=set_up.design.output_tokens,
         slo_given=measured.slo_given,
-        merges=effect.merges.clusters,
+        merges=effect.merges.merges,
         merges_discarded=len(discarded(record)),
         window_s=Ratio(value=window.value, low=window.low, high=window.high),
         longest_window_s=measured.longest_window_s,

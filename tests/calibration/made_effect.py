@@ -11,10 +11,14 @@ SETTLE_S = 2.0
 
 @dataclass
 class Made:
-    """What a made calibration is like; `effect` multiplies the latency of whoever meets a merge."""
+    """What a made calibration is like; `effect` multiplies the latency of whoever meets a merge.
+
+    `drift` is the standard deviation of the logarithm of each block's speed.
+    """
 
     effect: float = 1.0
     spread: float = 0.0
+    drift: float = 0.0
     rounds: int = 4
     block_s: float = 25.0
     rate: float = 6.0
@@ -34,7 +38,8 @@ class Made:
                 self.blocks.append(
                     Block(str(arm), number, at_s + SETTLE_S, at_s + length_s)  # type: ignore[arg-type]
                 )
-                latency_s = self.latency_s * np.exp(rng.normal(0, 0.35, len(offsets)))
+                speed = np.exp(rng.normal(0, self.drift)) * self.latency_s
+                latency_s = speed * np.exp(rng.normal(0, 0.35, len(offsets)))
                 if arm == "merges":
                     latency_s = self._merged(at_s + offsets, latency_s, rng)
                 parts.append((at_s + offsets, latency_s))

@@ -222,9 +222,9 @@ def test_equal_seeds_give_equal_designs_and_rounds_play_every_arm():
 
 
 @pytest.mark.parametrize(
-    ("minutes", "rounds", "block_s"), [(10, 6, 31.333), (5, 6, 14.667), (3, 5, 10.0)]
+    ("minutes", "rounds", "block_s"), [(10, 11, 16.182), (5, 6, 14.667), (3, 5, 10.0)]
 )
-def test_minutes_are_cut_into_six_rounds_where_they_last_so_long(minutes, rounds, block_s):
+def test_minutes_are_cut_into_six_rounds_or_more_where_they_last_so_long(minutes, rounds, block_s):
     arms = ("nothing", "learners", "merges")
     assert fitting(minutes, arms) == (rounds, pytest.approx(block_s))
 
@@ -278,9 +278,7 @@ def test_trial_takes_load_objective_and_window_from_a_profile_and_options_win(pl
         )
         options = {"minutes": None, "db": None, "resume": None, "claim": None}
         return trial_job.design_of(
-            trial_job.Asked(
-                server=server, design=given, profile=path, **options
-            )
+            trial_job.Asked(server=server, design=given, profile=path, **options)
         )
 
     found = design(slo_s=0.7)
