@@ -19,6 +19,7 @@ from slackwater.errors import InputError
 
 UNEVEN = "uneven"
 WAVE_STEP_S = 0.1
+DAY_S = 86_400.0
 MAX_REQUESTS = 50_000_000
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -196,6 +197,13 @@ def generate(
         return trace
     sidecars = _split_uneven((edges, relative), arrival_us, np.random.default_rng([seed, 2]))
     return replace(trace, sidecar=sidecars)
+
+
+def peak_over_mean(regime: str, shape: Shape = Shape()) -> float:  # noqa: B008 - frozen
+    """The rate within a regime's bursts over its mean rate, over a day of it."""
+    rng = np.random.default_rng(0)
+    edges, relative = REGIMES[check_regime(regime)](DAY_S, shape, rng)
+    return float(relative.max() / np.average(relative, weights=np.diff(edges)))
 
 
 def _check_range(duration_s: float, rate_per_s: float, seed: int) -> None:

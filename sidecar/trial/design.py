@@ -14,6 +14,7 @@ from sidecar.load import Lengths, Scheduled, scheduled
 from slackwater.errors import InputError
 from slackwater.policies import CONTROL, NO_POLICY
 
+REGIME = "aperiodic"
 OVERHEAD_S = 30.0
 """About what a run takes besides its load: parts start, the last merge ends, parts end."""
 USUAL_WINDOW_S = 8.0
@@ -79,7 +80,7 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     baselines: tuple[str, ...] = ("fixed_h", NO_POLICY)
     blocks: AtLeastOne = 8
     run_s: Positive = 150.0
-    regime: str = "aperiodic"
+    regime: str = REGIME
     rate_per_s: Positive = 6.0
     prompt_tokens: AtLeastOne = 64
     output_tokens: AtLeastOne = 16

@@ -102,9 +102,9 @@ def design_of(asked: Asked) -> "TrialDesign":
     """The design that was asked for; raises `InputError` that names the option."""
     import msgspec
 
-    from sidecar.trial.design import TrialDesign, fitting
+    from sidecar.trial.design import REGIME, TrialDesign, fitting
 
-    given = _profiled(asked.profile) | asked.design
+    given = _profiled(asked.profile, str(asked.design.get("regime", REGIME))) | asked.design
     try:
         design = msgspec.convert(given, TrialDesign)
     except msgspec.ValidationError as error:
@@ -114,15 +114,20 @@ def design_of(asked: Asked) -> "TrialDesign":
     return fitting(asked.minutes, design, shorten="run_s" not in asked.design)
 
 
-def _profiled(path: Path | None) -> dict[str, Any]:
-    """What a calibration says of the design: its load, its objective and its window."""
+def _profiled(path: Path | None, regime: str) -> dict[str, Any]:
+    """What a calibration says of the design: its load, its objective and its window.
+
+    Bursts come at the rate that was calibrated: at that mean rate they would break the objective
+    by themselves.
+    """
+    from replay_producer.generators import peak_over_mean
     from slackwater.cli.stream_profile import read_measured
 
     if path is None:
         return {}
     profile, measurement = read_measured(path, "--profile")
     return {
-        "rate_per_s": measurement.rate_per_s,
+        "rate_per_s": float(f"{measurement.rate_per_s / peak_over_mean(regime):.2g}"),
         "prompt_tokens": measurement.prompt_tokens,
         "output_tokens": measurement.output_tokens,
         "slo_s": profile.slo_s,
