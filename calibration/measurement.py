@@ -6,7 +6,7 @@ import msgspec
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A measured figure with its 95% interval; the ends are None with too few merges."""
+    """A measured figure with its 95% interval; the ends are None with too few rounds or merges."""
 
     value: float
     low: float | None = None

@@ -13,7 +13,7 @@ from slackwater.errors import InputError
 
 SCHEMA_VERSION: Literal[1] = 1
 MIN_MERGES = 10
-"""Fewer merges than this say too little about a sidecar: the merge is the unit of resampling."""
+"""Fewer merges than this say too little about a sidecar, in however many rounds of blocks."""
 
 
 class OverlapFigures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether merges changed latency on the real sidecar: ratios with / without, 95% intervals.
 
     Attributes:
-        merges: how many were measured; they are the unit of resampling.
+        merges: how many were measured.
         p95_ratio: 95th percentile of latency near merges over that away from them.
         p95_ratio_low: lower end of its interval.
         p95_ratio_high: upper end of its interval.

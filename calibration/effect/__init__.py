@@ -3,7 +3,7 @@
 Three arms are played in randomised blocks: nothing but the server, learners that do not merge, and
 learners that merge. The unit of resampling is the round, one block of each arm close together in
 time: what one merge does to its requests is one observation, however many those are, and merges of
-a block have the machine of that half minute in common.
+a block have the machine of those seconds in common.
 """
 
 from calibration.effect.agreement import Agreement, agreement

@@ -16,7 +16,7 @@ def half_width(ratio: Interval | None) -> float | None:
 def more_s(ratio: Interval | None, wanted: float, measured_s: float) -> float | None:
     """Seconds to measure besides, for an interval `wanted` either side; None when unknown.
 
-    The width of an interval of logarithms falls as one over the square root of the merges.
+    The width of an interval of logarithms falls as one over the square root of the rounds.
 
     >>> more_s(Interval(2.0, 2.0 / 1.21, 2.0 * 1.21), 0.1, 600.0)
     1800.0

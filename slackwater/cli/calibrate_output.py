@@ -138,7 +138,7 @@ def _beside(measured: "Measured") -> Iterator[tuple[str, str]]:
 
 def _precision(measured: "Measured", precision: float) -> Iterator[tuple[str, str]]:
     if measured.half_width is None or measured.more_s is None:
-        yield "precision", "unknown: an interval takes 10 merges or more"
+        yield "precision", "unknown: an interval takes 10 merges and 5 rounds or more"
         return
     said = f"p95 ratio within {measured.half_width:.0%} either side"
     more = f"{measured.more_s / 60:.0f} more minutes for {precision:.0%}"

@@ -85,7 +85,7 @@ def _ratio(found: "Interval | None") -> "Ratio | None":
 
 
 def _effect(merges: "Contrast") -> "Effect | None":
-    """None without intervals: with fewer than ten merges the gate has nothing to go by."""
+    """None without intervals: of few merges or rounds the gate has nothing to go by."""
     from calibration.profile import Effect
 
     p95, odds = merges.p95_ratio, merges.odds_ratio

@@ -258,7 +258,7 @@ def test_whole_record_gives_its_profile_again(played, capsys):
     one = profile.measurement
     assert (one.merges, one.merges_discarded) == (len(observed(played).windows), 2)
     assert one.accounts["merges"]["due"] == accounts(played)["merges"].due
-    # Fewer than ten merges, or ten of which some met no request, have no interval.
+    # Fewer than ten merges have no interval.
     assert profile.effect is None or one.merges >= 10
     held = json.loads(played.path.with_suffix("").read_bytes())
     assert "slots" not in held["queue"]
