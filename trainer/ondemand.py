@@ -34,6 +34,8 @@ from trainer.training import Training
 
 LOOK_AGAIN_S = 0.01
 SESSION = Path("/proc/self/autogroup")
+SESSION_TRIES = 100
+SESSION_AGAIN_S = 0.1
 
 
 class OnDemand(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,17 +217,23 @@ def yield_to_others(nice: int) -> None:
     """Add to this process's niceness, against all others.
 
     Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session
-    alone, and each learner has one of its own: then the group is made as nice.
+    alone, and each learner has one of its own: then the group is made as nice. The kernel grants
+    one such change in 0.1 s to all but root together, and learners start at one moment.
     """
     if not nice:
         return
     os.nice(nice)
-    try:
-        SESSION.write_text(str(nice), encoding="ascii")
-    except FileNotFoundError:
-        pass  # No such groups here.
-    except OSError as error:
-        sys.stderr.write(f"{SESSION}: {error.strerror}; niceness may not count here\n")
+    for again in reversed(range(SESSION_TRIES)):
+        try:
+            SESSION.write_text(str(nice), encoding="ascii")
+        except FileNotFoundError:
+            return  # No such groups here.
+        except OSError as error:
+            if again and isinstance(error, BlockingIOError):
+                time.sleep(SESSION_AGAIN_S)
+                continue
+            sys.stderr.write(f"{SESSION}: {error.strerror}; niceness may not count here\n")
+        return
 
 
 def main() -> None:

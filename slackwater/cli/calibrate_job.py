@@ -195,7 +195,9 @@ def _recorded(
             if asked.resume is not None:
                 record = Record.reopen(asked.resume)
             else:
-                told("asking the server, one request at a time")
+                signals.check()
+                if asked.rate_per_s is None:
+                    say.word("asking the server, one request at a time")
                 load = _load(asked, endpoint, signals)
                 record = _new_record(asked, endpoint, load, merging, anchor)
         except Interrupted:
