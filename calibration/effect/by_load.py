@@ -48,7 +48,7 @@ def by_load(observed: Observed, slo_s: float, counts: Floats) -> tuple[LoadGroup
     if not observed.windows:
         return ()
     loads = _at_starts(observed)
-    base, weights, at_load = _laid(observed)
+    base, laid = _laid(observed)
     first, second = np.quantile(loads, (1 / 3, 2 / 3), method="inverted_cdf")
     groups = []
     for level, low, high in zip(
@@ -59,8 +59,7 @@ def by_load(observed: Observed, slo_s: float, counts: Floats) -> tuple[LoadGroup
             continue
         windows = [one for one, own in zip(observed.windows, chosen, strict=True) if own]
         ours = in_windows(replace(observed, windows=windows))
-        weight = weights[:, (at_load > low) & (at_load <= high)].sum(axis=1)
-        theirs = replace(base, weight=weight)
+        theirs = replace(base, weight=laid.met((laid.load > low) & (laid.load <= high)))
         found = contrast(ours, theirs, slo_s, counts) if ours and theirs else None
         inside = loads[chosen]
         groups.append(
@@ -87,8 +86,41 @@ def _at_starts(observed: Observed) -> Ints:
     return in_flight(observed, block, start_s)
 
 
-def _laid(observed: Observed) -> tuple[Sample, NDArray[np.float64], Ints]:
-    """Requests of the arm without merges; whether each laid window meets them; its load."""
+@dataclass(frozen=True, eq=False)
+class _Laid:
+    """Windows of one length laid over the arm without merges.
+
+    Attributes:
+        observed: the calibration.
+        rows: [n] requests of the arm.
+        block, start_s, load: [m] where each window lies, and requests in flight at its start.
+    """
+
+    observed: Observed
+    rows: Ints
+    block: Ints
+    start_s: Floats
+    load: Ints
+
+    def met(self, chosen: NDArray[np.bool_]) -> Floats:
+        """[n] how many of the chosen windows each request meets."""
+        length_s = mean_window_s(self.observed)
+        found = np.zeros(len(self.rows))
+        of_request = self.observed.block[self.rows]
+        for number in np.unique(self.block[chosen]):
+            own = np.flatnonzero(of_request == number)
+            rows = self.rows[own]
+            # In order as they were laid: those that open before the request ends, less those that
+            # were over by its arrival.
+            opens_s = self.start_s[chosen & (self.block == number)]
+            opened = np.searchsorted(opens_s, self.observed.end_s[rows], side="left")
+            over = np.searchsorted(opens_s + length_s, self.observed.arrival_s[rows], side="right")
+            found[own] = np.maximum(0, opened - over)
+        return found
+
+
+def _laid(observed: Observed) -> tuple[Sample, _Laid]:
+    """Requests of the arm without merges, and the windows laid over it."""
     length_s = mean_window_s(observed)
     blocks, starts = [], []
     for number in observed.of_arm("learners"):
@@ -99,9 +131,7 @@ def _laid(observed: Observed) -> tuple[Sample, NDArray[np.float64], Ints]:
     at_s = np.concatenate(starts) if starts else np.zeros(0)
     block = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
     rows = np.flatnonzero(observed.counted("learners"))
-    arrival_s, end_s = observed.arrival_s[rows, None], observed.end_s[rows, None]
-    met = (observed.block[rows, None] == block) & (arrival_s < at_s + length_s) & (end_s > at_s)
     sample = Sample(
         observed.latency_s[rows], np.ones(len(rows)), observed.round_of(observed.block[rows])
     )
-    return sample, met.astype(np.float64), in_flight(observed, block, at_s)
+    return sample, _Laid(observed, rows, block, at_s, in_flight(observed, block, at_s))

@@ -69,7 +69,13 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
         Console(stderr=True).print("stopped before anything was measured")
         return signals.exit_code
     out = Console(highlight=False)
-    measured = _measured(record, asked)
+    try:
+        measured = _measured(record, asked)
+    except InputError as error:
+        if whole:
+            raise
+        Console(stderr=True).print(f"stopped early: {error}; --resume {record.path} goes on")
+        return signals.exit_code
     profile_path = record.path.with_suffix("") if before is None else None
     profile = profile_of(asked.name or record.path.with_suffix("").stem, record, measured)
     if profile_path is not None:
@@ -201,7 +207,7 @@ def _recorded(
                 load = _load(asked, endpoint, signals)
                 record = _new_record(asked, endpoint, load, merging, anchor)
         except Interrupted:
-            return None, False
+            return (None if asked.resume is None else Record.reopen(asked.resume)), False
         return record, _play(record, endpoint, merging, anchor, signals, say)
 
 
