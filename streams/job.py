@@ -4,6 +4,7 @@
 takes its clock and its log from outside.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -45,6 +46,8 @@ MAX_RAW_BYTES = 512 << 10
 # What a dead letter takes beside its bytes and its error, at the least.
 LETTER_BYTES = 256
 DECIDE_TOPICS = (BINS, LEARNERS, MERGES, COMMANDS)
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,13 @@ class Job:
     def _seen(self, message: Message) -> bool:
         """True for a message that was handled by this process, or is in the log."""
         where = (message.topic, message.partition)
-        if where not in self._next and self.log is not None:
-            name = message.topic.name(self.settings.run.prefix)
+        name = message.topic.name(self.settings.run.prefix)
+        if where in self._next:
+            # The job's topics are neither compacted nor written in transactions: no gap is due.
+            if (due := self._next[where]) < message.offset:
+                lost = "%s[%d]: the broker gave message %d after %d; what lay between is not read"
+                log.error(lost, name, message.partition, message.offset, due - 1)
+        elif self.log is not None:
             self._next[where] = self.log.stored(name, message.partition)
         if message.offset < self._next.get(where, 0):
             return True

@@ -193,6 +193,17 @@ def test_message_delivered_twice_is_handled_once() -> None:
     assert job.handle(message(REQUESTS, request(20, "b"), offset=2)) == []
 
 
+def test_hole_in_what_the_broker_gives_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    run_log = ListLog()
+    job = make_job(run_log)
+    for offset in (0, 1, 3, 2, 4):
+        job.handle(message(REQUESTS, request(10 + offset, f"r{offset}"), offset=offset))
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    name = REQUESTS.name(job.settings.run.prefix)
+    assert said.startswith(f"{name}[0]: the broker gave message 3 after 1;")
+    assert [getattr(e, "id", None) for e in run_log.events] == ["r0", "r1", "r3", "r4"]
+
+
 def test_process_that_does_not_count_does_not_say_what_is_late() -> None:
     log = ListLog()
     job = make_job(log, roles=("log",))
