@@ -489,7 +489,7 @@ def _what_is_left(log: TrialLog) -> None:
 
 
 def _it_is_judged(log: TrialLog) -> None:
-    document = judged(log, DESIGN, "slack", 0.05)
+    document = judged(log, DESIGN, "slack")
     log.judge([{"run_id": log.path.stem, "policy": "slack", "verdict": "no claim", "runs": 1}])
     (verdict,) = document["verdicts"]
     assert verdict["verdict"] == "no claim"
