@@ -140,18 +140,20 @@ class Job:
     def _seen(self, message: Message) -> bool:
         """True for a message that was handled by this process, or is in the log."""
         where = (message.topic, message.partition)
-        name = message.topic.name(self.settings.run.prefix)
-        if where in self._next:
+        due = self._next.get(where)
+        if due is None:
+            due = 0 if self.log is None else self.log.stored(self._name(message), message.partition)
+        elif due < message.offset:
             # The job's topics are neither compacted nor written in transactions: no gap is due.
-            if (due := self._next[where]) < message.offset:
-                lost = "%s[%d]: the broker gave message %d after %d; what lay between is not read"
-                log.error(lost, name, message.partition, message.offset, due - 1)
-        elif self.log is not None:
-            self._next[where] = self.log.stored(name, message.partition)
-        if message.offset < self._next.get(where, 0):
+            lost = "%s[%d]: the broker gave message %d after %d; what lay between is not read"
+            log.error(lost, self._name(message), message.partition, message.offset, due - 1)
+        if message.offset < due:
             return True
         self._next[where] = message.offset + 1
         return False
+
+    def _name(self, message: Message) -> str:
+        return message.topic.name(self.settings.run.prefix)
 
     def tick(self) -> list[Outgoing]:
         """Wall time has passed: a silent source may have to be left behind."""

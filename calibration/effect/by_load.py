@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibration.effect.contrast import Contrast, contrast
 from calibration.effect.observed import Observed
 from calibration.effect.sample import Sample
-from calibration.effect.windows import in_windows, mean_window_s
+from calibration.effect.windows import in_windows, mean_window_s, of_arm
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,11 +92,13 @@ class _Laid:
 
     Attributes:
         observed: the calibration.
+        length_s: of each window.
         rows: [n] requests of the arm.
         block, start_s, load: [m] where each window lies, and requests in flight at its start.
     """
 
     observed: Observed
+    length_s: float
     rows: Ints
     block: Ints
     start_s: Floats
@@ -104,7 +106,6 @@ class _Laid:
 
     def met(self, chosen: NDArray[np.bool_]) -> Floats:
         """[n] how many of the chosen windows each request meets."""
-        length_s = mean_window_s(self.observed)
         found = np.zeros(len(self.rows))
         of_request = self.observed.block[self.rows]
         for number in np.unique(self.block[chosen]):
@@ -114,7 +115,8 @@ class _Laid:
             # were over by its arrival.
             opens_s = self.start_s[chosen & (self.block == number)]
             opened = np.searchsorted(opens_s, self.observed.end_s[rows], side="left")
-            over = np.searchsorted(opens_s + length_s, self.observed.arrival_s[rows], side="right")
+            closes_s = opens_s + self.length_s
+            over = np.searchsorted(closes_s, self.observed.arrival_s[rows], side="right")
             found[own] = np.maximum(0, opened - over)
         return found
 
@@ -131,7 +133,5 @@ def _laid(observed: Observed) -> tuple[Sample, _Laid]:
     at_s = np.concatenate(starts) if starts else np.zeros(0)
     block = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
     rows = np.flatnonzero(observed.counted("learners"))
-    sample = Sample(
-        observed.latency_s[rows], np.ones(len(rows)), observed.round_of(observed.block[rows])
-    )
-    return sample, _Laid(observed, rows, block, at_s, in_flight(observed, block, at_s))
+    laid = _Laid(observed, length_s, rows, block, at_s, in_flight(observed, block, at_s))
+    return of_arm(observed, "learners"), laid

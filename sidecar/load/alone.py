@@ -7,6 +7,7 @@ from sidecar.load.endpoint import Endpoint
 from sidecar.load.open_loop import Limits
 from sidecar.load.outcome import Outcome
 from sidecar.load.thread import start_closed_loop
+from slackwater.clock import US_PER_S
 from slackwater.errors import SlackwaterError
 
 LEAST = 5
@@ -46,7 +47,7 @@ def answers_alone_per_s(
     except BaseException:
         load.abort()
         raise
-    settled_us = load.result().started_us + round(warm_up_s * 1e6)
+    settled_us = load.result().started_us + round(warm_up_s * US_PER_S)
     return _per_s([one for one in outcomes if one.scheduled_us >= settled_us], measured_s)
 
 
@@ -59,4 +60,4 @@ def _per_s(outcomes: list[Outcome], measured_s: float) -> float:
             f"{measured_s:g} s, and {what}; look whether it is well, or give --rate"
         )
         raise SlackwaterError(msg)
-    return len(outcomes) / sum(one.ended_us - one.scheduled_us for one in outcomes) * 1e6
+    return len(outcomes) / sum(one.ended_us - one.scheduled_us for one in outcomes) * US_PER_S

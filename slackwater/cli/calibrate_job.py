@@ -177,20 +177,19 @@ def _recorded(
     from slackwater.cli.saying import Saying
     from slackwater.testbed.signals import Interrupted
 
-    if asked.resume is not None:
-        record = Record.reopen(asked.resume)
-        if len(record.played) == len(list(record.set_up.design.planned())):
-            return record, True
-        if not asked.server.given:
-            return record, True
+    kept = None if asked.resume is None else Record.reopen(asked.resume)
+    if kept is not None:
+        whole = len(kept.played) == len(list(kept.set_up.design.planned()))
+        if whole or not asked.server.given:
+            return kept, True
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(_beside(asked)))
         say = Saying(console, wants_plain)
         stack.callback(say.end)
         anchor = Anchor.now()
         merging = _merging(asked, anchor, folder)
-        if asked.resume is not None:
-            _check_same(record, merging, asked.resume)
+        if kept is not None:
+            _check_same(kept, merging)
 
         def told(text: str) -> None:
             signals.check()
@@ -198,16 +197,15 @@ def _recorded(
 
         try:
             endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
-            if asked.resume is not None:
-                record = Record.reopen(asked.resume)
-            else:
+            record = kept
+            if record is None:
                 signals.check()
                 if asked.rate_per_s is None:
                     say.word("asking the server, one request at a time")
                 load = _load(asked, endpoint, signals)
                 record = _new_record(asked, endpoint, load, merging, anchor)
         except Interrupted:
-            return (None if asked.resume is None else Record.reopen(asked.resume)), False
+            return kept, False
         return record, _play(record, endpoint, merging, anchor, signals, say)
 
 
@@ -221,12 +219,12 @@ def _beside(asked: Asked) -> "tempfile.TemporaryDirectory[str]":
     )
 
 
-def _check_same(record: "Record", merging: "Merging", path: Path) -> None:
+def _check_same(record: "Record", merging: "Merging") -> None:
     """Refuse to go on with other merges: no figure would say that there were two kinds."""
     if merging.name != record.set_up.merging:
         msg = (
-            f"--resume {path} was begun with {record.set_up.merging}, and these options make "
-            f"{merging.name}; give those of then (--learners, --parameters, --effect-free, "
+            f"--resume {record.path} was begun with {record.set_up.merging}, and these options "
+            f"make {merging.name}; give those of then (--learners, --parameters, --effect-free, "
             "--merge-command)"
         )
         raise InputError(msg)

@@ -295,7 +295,7 @@ def test_record_is_not_gone_on_with_by_other_merges(server, tmp_path):
     anchor = Anchor.now()
     then = CommandMerging(MERGE, anchor)
     record = new_record(tmp_path / "one.json.jsonl", anchor, rounds=1, merging=then.name)
-    calibrate_job._check_same(record, then, record.path)
+    calibrate_job._check_same(record, then)
     given = {"resume": record.path, "endpoint": server.url, "model": MODEL}
     other = asked(**given, merge_command="sh -c 'sleep 9'")
     with pytest.raises(InputError, match=r"begun with command: sh -c 'sleep 0\.04', .*sleep 9"):
