@@ -1,6 +1,6 @@
 """Does the `closed_loop` model say what merges do to a real closed-loop client?
 
-    make bench-closed-loop ARGS="--rounds 6 --seconds 30"
+    make bench-closed-loop ARGS="--rounds 12 --seconds 15"
 
 Blocks of learners that merge and of learners that do not, in random order, on one real vLLM; the
 client of the paper keeps a batch of requests at the server, the next when all are back. From the
@@ -8,8 +8,9 @@ blocks come the model's three figures: a batch's median time without merges, its
 it starts in a window, and the mean window. The model then plays the same blocks with the windows
 where they were, and its excess violation is set beside the measured one.
 
-Intervals resample merges, each with what was sent up to the next one, and stretches of 5 s of the
-blocks without: the same draw for both, the figures of the model made anew from it. The objective
+Intervals resample rounds, a block of each kind, as those of `slackwater calibrate` do: a host that
+changes its speed from one half minute to the next changes both. Of each draw measured and modelled
+excess are taken, the figures of the model made anew from it. The objective
 lies between the model's two times (their geometric mean, as the paper's 1.0 s lies between 0.73 and
 1.24 s) and is fixed: nearer to either it would ask how batches scatter, of which the model is mute.
 """
@@ -39,7 +40,6 @@ from sidecar.launch import PYTHON, LaunchedVllm
 from sidecar.load import VLLM_TOKENS, Anchor, Bursts, Endpoint, Outcome, start_closed_loop
 from slackwater.clock import US_PER_S
 
-STRETCH_S = 5.0
 RESAMPLES = 500
 WARM_UP_MERGES = 2
 PAUSE_S = (1.0, 4.0)
@@ -68,7 +68,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is resampled: one merge with all up to the next one, or a stretch without merges."""
+    """One merge with all up to the next one, or a block without merges."""
 
     batches: tuple[Batch, ...]
     window_s: float | None
@@ -95,8 +95,8 @@ def main() -> None:
 def asked() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=6, help="blocks of each kind")
-    parser.add_argument("--seconds", type=float, default=30.0, help="length of a block")
+    parser.add_argument("--rounds", type=int, default=12, help="blocks of each kind")
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of a block")
     parser.add_argument("--at-a-time", type=int, default=4, help="requests in a batch")
     parser.add_argument("--parameters", type=float, default=16e6, help="of each learner's model")
     parser.add_argument("--vllm-python", type=Path, default=PYTHON)
@@ -191,7 +191,7 @@ def batches_of(outcomes: Sequence[Outcome], started_us: int) -> list[Batch]:
 
 
 def pieces(block: Block) -> list[Piece]:
-    """The units of resampling; batches count from their piece's start.
+    """A block's merges, or its whole; batches count from their piece's start.
 
     What is sent before the first merge of a block belongs to nobody's merge and is left out.
     """
@@ -199,14 +199,27 @@ def pieces(block: Block) -> list[Piece]:
         starts = [low for low, _ in block.windows]
         spans: list[float | None] = [high - low for low, high in block.windows]
     else:
-        starts = list(np.arange(0.0, block.length_s - STRETCH_S / 2, STRETCH_S))
-        spans = [None] * len(starts)
+        starts, spans = [0.0], [None]
     found = []
     for start, end, span in zip(starts, [*starts[1:], block.length_s], spans, strict=True):
         own = [b for b in block.batches if start <= b.start_s < end]
         moved = tuple(Batch(b.start_s - start, b.took_s, b.requests) for b in own)
         found.append(Piece(moved, span, end - start))
     return found
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is resampled: the pieces of two blocks that were played one after the other."""
+
+    merging: list[Piece]
+    without: list[Piece]
+
+    @classmethod
+    def of(cls, one: Block, other: Block) -> "Round":
+        """The round of a block of each kind, in whatever order they were played."""
+        merging, without = (one, other) if one.merging else (other, one)
+        return cls(pieces(merging), pieces(without))
 
 
 @dataclass(frozen=True)
@@ -277,15 +290,12 @@ def expected(
 
 def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, Any]:
     """All figures with intervals, and whether measured and modelled excess agree."""
-    merging = [p for block in blocks if block.merging for p in pieces(block)]
-    without = [p for block in blocks if not block.merging for p in pieces(block)]
+    rounds = [Round.of(*pair) for pair in zip(blocks[::2], blocks[1::2], strict=True)]
+    merging, without = of_both(rounds)
     slo_s = math.sqrt(math.prod(times_s(merging, without)))
     seen = say(merging, without, slo_s, options.at_a_time)
     rng = np.random.default_rng(options.seed)
-    drawn = [
-        say(draw(merging, rng), draw(without, rng), slo_s, options.at_a_time)
-        for _ in range(RESAMPLES)
-    ]
+    drawn = [say(*of_both(draw(rounds, rng)), slo_s, options.at_a_time) for _ in range(RESAMPLES)]
     figures = {
         name: interval(getattr(seen, name), [getattr(one, name) for one in drawn])
         for name in Said.__dataclass_fields__
@@ -305,7 +315,12 @@ def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, 
     }
 
 
-def draw(own: Sequence[Piece], rng: np.random.Generator) -> list[Piece]:
+def of_both(rounds: Sequence[Round]) -> tuple[list[Piece], list[Piece]]:
+    """The pieces of these rounds with merges, and those without."""
+    return [p for one in rounds for p in one.merging], [p for one in rounds for p in one.without]
+
+
+def draw(own: Sequence[Round], rng: np.random.Generator) -> list[Round]:
     """As many, with replacement."""
     return [own[i] for i in rng.integers(0, len(own), len(own))]
 

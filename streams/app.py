@@ -11,11 +11,13 @@ from typing import Any
 
 import faust
 from aiokafka.errors import KafkaError
+from kafka import TopicPartition
 
 from slackwater.codec import encode_lines
 from slackwater.topics import ALL_TOPICS, REQUESTS, Topic
 from streams.acks import BinHold, Shipper
 from streams.job import DECIDE_TOPICS, Job, Message, Outgoing
+from streams.offsets import read_again
 from streams.settings import StreamSettings
 from streams.transport import QuickTransport
 
@@ -82,9 +84,9 @@ class Wiring:
         self._hold = BinHold(time.monotonic) if counts_only else None
         self._turn = asyncio.Lock()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        prefix = job.settings.run.prefix
+        self._prefix = job.settings.run.prefix
         self._topics = {
-            topic: app.topic(topic.name(prefix), key_serializer="raw", value_serializer="raw")
+            topic: app.topic(topic.name(self._prefix), key_serializer="raw", value_serializer="raw")
             for topic in ALL_TOPICS
         }
         for topic in read_topics(job.settings):
@@ -123,14 +125,31 @@ class Wiring:
 
     async def _take(self, topic: Topic, stream: Any, event: Any) -> None:
         message, value = event.message, event.value
-        # A rebalance cancels agents: what this message gave rise to is sent all the same.
-        await asyncio.shield(self._handle(Message(topic, message.partition, message.offset, value)))
+        whole = Message(topic, message.partition, message.offset, value)
+        for each in (*await self._left_out(whole), whole):
+            # A rebalance cancels agents: what this message gave rise to is sent all the same.
+            await asyncio.shield(self._handle(each))
         self._handled[message.topic, message.partition] = message.offset
         if self._hold is not None and topic is REQUESTS:
             counter = self.job.counters.get(message.partition)
             await self._hold.add(stream, event, counter)
         else:
             await self.shipper.add(stream, event, len(value or b"") // 256 + 1)
+
+    async def _left_out(self, message: Message) -> list[Message]:
+        """What lies between the message of its partition that was handled last and this one.
+
+        A broker that shows a message before an earlier one is there makes a consumer leave that
+        one out, though its producer was told that it is kept.
+        """
+        offsets = self.job.hole_before(message)
+        if not offsets:
+            return []
+        bootstrap, name = self.job.settings.run.bootstrap, message.topic.name(self._prefix)
+        found = await asyncio.to_thread(
+            read_again, bootstrap, TopicPartition(name, message.partition), offsets
+        )
+        return [Message(message.topic, message.partition, o, value) for o, value in found.items()]
 
     async def _handle(self, message: Message) -> None:
         async with self._turn:
@@ -175,7 +194,7 @@ class Wiring:
 
     async def _measure_lag(self) -> None:
         """Show how many messages each partition holds that were not handled yet."""
-        kinds = {topic.name(self.job.settings.run.prefix): topic.kind for topic in ALL_TOPICS}
+        kinds = {topic.name(self._prefix): topic.kind for topic in ALL_TOPICS}
         for tp in self.app.consumer.assignment():
             end = self.app.consumer.highwater(tp)
             handled = self._handled.get((tp.topic, tp.partition))

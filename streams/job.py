@@ -137,6 +137,14 @@ class Job:
             self._append(self.log, message, decoded, counted)
         return outgoing
 
+    def hole_before(self, message: Message) -> range:
+        """Offsets between the message of its partition that was handled last and this one.
+
+        The job's topics are neither compacted nor written in transactions: none should lie there.
+        """
+        due = self._next.get((message.topic, message.partition), message.offset)
+        return range(due, message.offset)
+
     def _seen(self, message: Message) -> bool:
         """True for a message that was handled by this process, or is in the log."""
         where = (message.topic, message.partition)
@@ -144,7 +152,6 @@ class Job:
         if due is None:
             due = 0 if self.log is None else self.log.stored(self._name(message), message.partition)
         elif due < message.offset:
-            # The job's topics are neither compacted nor written in transactions: no gap is due.
             lost = "%s[%d]: the broker gave message %d after %d; what lay between is not read"
             log.error(lost, self._name(message), message.partition, message.offset, due - 1)
         if message.offset < due:

@@ -1,6 +1,10 @@
-"""Where a stream process starts to read: the run log's offsets, not the consumer group's."""
+"""Where a stream process starts to read, and what its consumer left out.
+
+It starts at the run log's offsets, not the consumer group's.
+"""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
@@ -11,9 +15,11 @@ from kafka.structs import OffsetAndMetadata
 from slackwater.errors import BrokerError, RunLogError
 from slackwater.settings import RunSettings
 from slackwater.topics import Topic
-from slackwater.transport import reader
+from slackwater.transport import FETCH_WAIT_MS, reader
 
 PROBE_MS = 2000
+READ_AGAIN_S = 2.0
+READ_AGAIN_MS = 50
 
 Offsets = dict[tuple[str, int], int]
 
@@ -97,3 +103,41 @@ def place_group(run: RunSettings, group_id: str, offsets: Offsets) -> None:
     except KafkaError as error:
         msg = f"could not set where to start reading at {run.bootstrap}: {error}"
         raise BrokerError(msg) from error
+
+
+def read_again(
+    bootstrap: str, tp: TopicPartition, offsets: range, timeout_s: float = READ_AGAIN_S
+) -> dict[int, bytes | None]:
+    """Messages of a partition by offset, in order: those of `offsets` that come within the time.
+
+    What is read, and what is not, is said in a warning.
+    """
+    found: dict[int, bytes | None] = {}
+    failed = ""
+    deadline = time.monotonic() + timeout_s
+    try:
+        consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=None,
+            enable_auto_commit=False,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+            auto_offset_reset="none",
+        )
+        try:
+            consumer.assign([tp])
+            while (first := next((o for o in offsets if o not in found), None)) is not None:
+                if time.monotonic() > deadline:
+                    break
+                # From the first that is missing: the others may come before it.
+                consumer.seek(tp, first)
+                for record in consumer.poll(timeout_ms=READ_AGAIN_MS).get(tp, ()):
+                    if record.offset in offsets:
+                        found[record.offset] = record.value
+        finally:
+            consumer.close()
+    except KafkaError as error:
+        failed = f": {error}"
+    said = "%s[%d]: messages %d to %d were left out at first; %d of %d read again%s"
+    where = (tp.topic, tp.partition, offsets.start, offsets.stop - 1)
+    log.warning(said, *where, len(found), len(offsets), failed)
+    return dict(sorted(found.items()))

@@ -15,6 +15,7 @@ from slackwater.errors import InputError
 from slackwater.policies import CONTROL, NO_POLICY
 
 REGIME = "aperiodic"
+USUAL = Shape()
 OVERHEAD_S = 30.0
 """About what a run takes besides its load: parts start, the last merge ends, parts end."""
 USUAL_WINDOW_S = 8.0
@@ -59,6 +60,7 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         blocks: independent runs of each arm.
         run_s: seconds of load in a run.
         regime: of the generated load; each block has its own seed of it.
+        quiet_s, busy_s: mean seconds of quiet between aperiodic bursts, and of such a burst.
         rate_per_s: mean arrivals.
         prompt_tokens, output_tokens: of every request.
         slo_s: a request that takes longer, or finds no answer, violates; fixed before the first.
@@ -81,6 +83,8 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     blocks: AtLeastOne = 8
     run_s: Positive = 150.0
     regime: str = REGIME
+    quiet_s: Positive = USUAL.quiet_s
+    busy_s: Positive = USUAL.busy_s
     rate_per_s: Positive = 6.0
     prompt_tokens: AtLeastOne = 64
     output_tokens: AtLeastOne = 16
@@ -98,6 +102,9 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         check_regime(self.regime)
+        if self.regime != REGIME and (self.quiet_s, self.busy_s) != (USUAL.quiet_s, USUAL.busy_s):
+            msg = f"--quiet-s and --busy-s shape {REGIME} bursts; leave them out of {self.regime}"
+            raise InputError(msg)
         if not self.policies:
             msg = "--policies names no policy; there is nothing to judge"
             raise InputError(msg)
@@ -150,14 +157,19 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             arms.insert(int(rng.integers(after, len(arms) + 1)), control_of(policy))
         return arms
 
+    @property
+    def shape(self) -> Shape:
+        """Of the loads of its runs."""
+        return Shape(quiet_s=self.quiet_s, busy_s=self.busy_s).within(self.run_s)
+
     def load_seed(self, block: int) -> int:
         """The seed of a block's load; every arm of it has the same."""
         return int(self.rng(block, 1).integers(1 << 31))
 
     def schedule(self, block: int) -> list[Scheduled]:
         """The requests of a block."""
-        shape = Shape().within(self.run_s)
-        trace = generate(self.regime, self.run_s, self.rate_per_s, self.load_seed(block), shape)
+        seed = self.load_seed(block)
+        trace = generate(self.regime, self.run_s, self.rate_per_s, seed, self.shape)
         lengths = Lengths(prompt_tokens=self.prompt_tokens, output_tokens=self.output_tokens)
         return list(scheduled(trace, lengths))
 

@@ -2,7 +2,6 @@
 
 import math
 import secrets
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,7 +92,12 @@ class Trial:
             if arm != NO_POLICY:
                 check_stream(self._plan(PlannedRun(block=0, place=0, arm=arm), 0, Path("x"), None))
         needed = CHECKPOINT_BYTES_PER_PARAMETER * design.parameters * design.learners
-        check_space(Path(tempfile.gettempdir()), needed)
+        check_space(self._folder, needed)
+
+    @property
+    def _folder(self) -> Path:
+        """For checkpoints and logs, on the disk of the trial's log: /tmp may be memory."""
+        return self.log.path.parent
 
     def run(self) -> bool:
         """Play every run that is not in the log; false when a person ended it before that.
@@ -180,7 +184,7 @@ class Trial:
         def show(status: Status) -> None:
             self.show(Progress(planned, number, design.runs, left_s(), status))
 
-        with WorkDir() as work:
+        with WorkDir(self._folder) as work:
             plan = self._plan(planned, attempt, work.path / RUN_LOG, drawn)
             live = ServedRun(
                 plan,

@@ -1,5 +1,6 @@
 """`slackwater calibrate`: what real merges do to a real server, as a profile."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from slackwater.errors import InputError
 
 MINUTES = 10.0
 COMPARE_MINUTES = 5.0
+PROMPT_TOKENS, OUTPUT_TOKENS = 64, 16
 
 
 def calibrate(
@@ -55,8 +57,14 @@ def calibrate(
             show_default="0.6 of what the server answers one at a time, measured first",
         ),
     ] = None,
-    prompt_tokens: Annotated[int, typer.Option(help="Tokens in, of every request.")] = 64,
-    output_tokens: Annotated[int, typer.Option(help="Tokens out, of every request.")] = 16,
+    prompt_tokens: Annotated[
+        int | None,
+        typer.Option(help="Tokens in, of every request.", show_default=str(PROMPT_TOKENS)),
+    ] = None,
+    output_tokens: Annotated[
+        int | None,
+        typer.Option(help="Tokens out, of every request.", show_default=str(OUTPUT_TOKENS)),
+    ] = None,
     slo: Annotated[
         float | None,
         typer.Option(
@@ -69,8 +77,11 @@ def calibrate(
         typer.Option(metavar="SHARE", help="Say how long it takes to know the p95 ratio so well."),
     ] = 0.1,
     seed: Annotated[
-        int, typer.Option(help="Seed of arrivals, order of blocks and moments of merges.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Seed of arrivals, order of blocks and moments of merges.", show_default="0"
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="The profile's name.", show_default="that of its file")
     ] = None,
@@ -123,6 +134,12 @@ def calibrate(
     if merge_command is not None and effect_free:
         msg = "--effect-free is about learners of ours; leave --merge-command out"
         raise InputError(msg)
+    load = {"--rate": rate, "--prompt-tokens": prompt_tokens, "--output-tokens": output_tokens}
+    if compare is not None:
+        _refuse("--compare measures under the profile's load and objective", load | {"--slo": slo})
+    if resume is not None:
+        own = load | {"--minutes": minutes, "--seed": seed}
+        _refuse("--resume goes on by the record's own plan", own)
     usual = MINUTES if compare is None else COMPARE_MINUTES
     asked = Asked(
         server=server,
@@ -132,17 +149,25 @@ def calibrate(
         effect_free=effect_free,
         minutes=usual if minutes is None else minutes,
         rate_per_s=rate,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
+        prompt_tokens=PROMPT_TOKENS if prompt_tokens is None else prompt_tokens,
+        output_tokens=OUTPUT_TOKENS if output_tokens is None else output_tokens,
         slo_s=slo,
         precision=precision,
-        seed=seed,
+        seed=seed or 0,
         name=name,
         output=output,
         resume=resume,
         compare=compare,
     )
     raise typer.Exit(run(asked, as_json=json, wants_plain=plain))
+
+
+def _refuse(why: str, options: Mapping[str, float | None]) -> None:
+    """Raise `InputError` for what was given and would not be heeded."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        msg = f"{why}; leave {', '.join(given)} out"
+        raise InputError(msg)
 
 
 def _whole(value: float) -> int:

@@ -187,7 +187,8 @@ def _recorded(
         say = Saying(console, wants_plain)
         stack.callback(say.end)
         anchor = Anchor.now()
-        merging = _merging(asked, anchor, folder)
+        seed = asked.seed if kept is None else kept.set_up.design.seed
+        merging = _merging(replace(asked, seed=seed), anchor, folder)
         if kept is not None:
             _check_same(kept, merging)
 

@@ -55,6 +55,14 @@ def trial(
     regime: Annotated[
         str | None, typer.Option(help="Of the load.", show_default="aperiodic")
     ] = None,
+    quiet_s: Annotated[
+        float | None,
+        typer.Option(help="Mean seconds of quiet between aperiodic bursts.", show_default="6"),
+    ] = None,
+    busy_s: Annotated[
+        float | None,
+        typer.Option(help="Mean seconds of an aperiodic burst.", show_default="3"),
+    ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Mean requests a second.", show_default="6")
     ] = None,
@@ -143,6 +151,8 @@ def trial(
         "blocks": runs,
         "run_s": run_s,
         "regime": regime,
+        "quiet_s": quiet_s,
+        "busy_s": busy_s,
         "rate_per_s": rate,
         "prompt_tokens": prompt_tokens,
         "output_tokens": output_tokens,

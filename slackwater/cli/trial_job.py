@@ -102,19 +102,23 @@ def design_of(asked: Asked) -> "TrialDesign":
     """The design that was asked for; raises `InputError` that names the option."""
     import msgspec
 
-    from sidecar.trial.design import REGIME, TrialDesign, fitting
+    from sidecar.trial.design import TrialDesign, fitting
 
-    given = _profiled(asked.profile, str(asked.design.get("regime", REGIME))) | asked.design
-    try:
-        design = msgspec.convert(given, TrialDesign)
-    except msgspec.ValidationError as error:
-        raise InputError(_in_words(str(error), given)) from None
+    def designed(given: dict[str, Any]) -> TrialDesign:
+        try:
+            return msgspec.convert(given, TrialDesign)
+        except msgspec.ValidationError as error:
+            raise InputError(_in_words(str(error), given)) from None
+
+    design = designed(asked.design)
+    if asked.profile is not None:
+        design = designed(_profiled(asked.profile, design) | asked.design)
     if asked.minutes is None:
         return design
     return fitting(asked.minutes, design, shorten="run_s" not in asked.design)
 
 
-def _profiled(path: Path | None, regime: str) -> dict[str, Any]:
+def _profiled(path: Path, design: "TrialDesign") -> dict[str, Any]:
     """What a calibration says of the design: its load, its objective and its window.
 
     Bursts come at the rate that was calibrated: at that mean rate they would break the objective
@@ -123,11 +127,10 @@ def _profiled(path: Path | None, regime: str) -> dict[str, Any]:
     from replay_producer.generators import peak_over_mean
     from slackwater.cli.stream_profile import read_measured
 
-    if path is None:
-        return {}
     profile, measurement = read_measured(path, "--profile")
+    peak = peak_over_mean(design.regime, design.shape)
     return {
-        "rate_per_s": float(f"{measurement.rate_per_s / peak_over_mean(regime):.2g}"),
+        "rate_per_s": float(f"{measurement.rate_per_s / peak:.2g}"),
         "prompt_tokens": measurement.prompt_tokens,
         "output_tokens": measurement.output_tokens,
         "slo_s": profile.slo_s,

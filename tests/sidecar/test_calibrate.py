@@ -338,6 +338,8 @@ def test_profile_that_fits_one_that_does_not_and_one_that_cannot_be_told(
         ({"launch_vllm": True, "precision": 0.0}, "--precision"),
         ({"resume": "x.json"}, "no record"),
         ({"launch_vllm": True, "compare": "absent.json"}, "cannot read --compare"),
+        ({"launch_vllm": True, "compare": "x.json", "rate": 9.0, "slo": 1.0}, "--rate, --slo out"),
+        ({"resume": "x.jsonl", "minutes": 3.0, "seed": 0}, "--minutes, --seed out"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(given, said, tmp_path, monkeypatch):
@@ -387,8 +389,7 @@ def test_led_learners_really_merge_and_a_window_spans_all_of_them(tmp_path):
         assert merge.detail["bytes_exchanged"] == 4 * merge.detail["parameters"]
         assert merge.detail["checkpoint_bytes"] > 8 * merge.detail["parameters"]
     assert {path.name for path in tmp_path.glob("*.safetensors")} == {
-        "learner-0.safetensors",
-        "learner-1.safetensors",
+        f"learner-{number}.safetensors" for number in range(4)
     }
     # Every merge moves the shared weights.
     assert len({merge.detail["digest"] for merge in merges}) == 3

@@ -63,6 +63,18 @@ def test_the_arms_of_a_block_have_one_load_and_each_block_its_own() -> None:
     assert DESIGN.load_seed(2) != other.load_seed(2)
 
 
+def test_bursts_last_as_long_as_they_are_asked_to() -> None:
+    def turns(quiet_s: float, busy_s: float) -> float:
+        """How often a minute of 100 requests a second turns from quiet to busy or back."""
+        design = TrialDesign(run_s=600.0, rate_per_s=100.0, quiet_s=quiet_s, busy_s=busy_s)
+        seconds = np.bincount([one.after_us // 1_000_000 for one in design.schedule(0)])
+        busy = seconds > 100
+        return float(np.count_nonzero(busy[1:] != busy[:-1])) / 10
+
+    assert turns(40.0, 20.0) == pytest.approx(2.0, abs=1.0)
+    assert turns(12.0, 6.0) == pytest.approx(60 * 2 / 18, abs=2.0)
+
+
 def test_planned_runs_are_all_of_them() -> None:
     planned = list(DESIGN.planned())
     assert len(planned) == DESIGN.runs == 5 * len(ARMS)
@@ -116,6 +128,7 @@ def test_a_trial_too_short_for_a_claim_is_told_before_it_begins() -> None:
         ({"baselines": ("scheduled",)}, "no policy 'scheduled'"),
         ({"min_gap_steps": 101}, "min <= max"),
         ({"regime": "calm"}, "regime 'calm'"),
+        ({"regime": "bursty", "busy_s": 9.0}, "leave them out of bursty"),
     ],
 )
 def test_a_design_that_cannot_be_is_refused(given: dict[str, object], said: str) -> None:
