@@ -14,13 +14,17 @@ WINDOW_HALF_LIFE_MERGES = 2.0
 
 @dataclass(slots=True)
 class LearnerState:
-    """One learner by its reports. Losses are smoothed: a single step's is mostly noise."""
+    """One learner by its reports. Losses are smoothed: a single step's is mostly noise.
+
+    `at_us` is the end of its last step, `held_us` the end of the last merge that it stood still in.
+    """
 
     step: int
     last_merge_step: int
     at_us: int
     seen_us: int
     merged_us: int
+    held_us: int = 0
     tokens_since_merge: int = 0
     loss_at_merge: float | None = None
     network_pressure: float | None = None
@@ -29,6 +33,11 @@ class LearnerState:
     step_time: EwMean = field(default_factory=lambda: EwMean(STEP_HALF_LIFE_S))
     loss: EwMean = field(default_factory=lambda: EwMean(LOSS_HALF_LIFE_S))
     tokens_per_step: EwMean = field(default_factory=lambda: EwMean(TOKENS_HALF_LIFE_S))
+
+    @property
+    def since_us(self) -> int:
+        """When the inner step that it is in began, as far as it has told."""
+        return max(self.at_us, self.held_us)
 
     @property
     def loss_reduction(self) -> float | None:
@@ -76,6 +85,7 @@ class Begun:
 
     merge_id: str
     step: int
+    at_us: int
     reports_sent: int = 1
 
     def over_by(self, step: Step, min_gap_steps: int) -> bool:
@@ -89,6 +99,12 @@ class Begun:
         self.reports_sent = max(self.reports_sent, step.reports_sent or 0)
         within = 0 <= step.step - self.step < min_gap_steps
         return anew or not within or step.step - step.steps_since_merge >= self.step
+
+    def held_up(self, learner: LearnerState, ended_us: int) -> bool:
+        """True when the learner took no inner step meanwhile, though there was time for one."""
+        usual_s = learner.step_time.mean
+        long = usual_s is not None and ended_us - self.at_us > usual_s * US_PER_S
+        return long and learner.at_us <= self.at_us
 
 
 class Learners:
@@ -143,9 +159,11 @@ class Learners:
                 state.merge(report.step, report.at_us)
         begun = self._begun.get(report.learner)
         if isinstance(report, Started):
-            self._begun[report.learner] = Begun(report.merge_id, report.step)
+            self._begun[report.learner] = Begun(report.merge_id, report.step, report.at_us)
         elif settled(report) and begun is not None and begun.merge_id == report.merge_id:
             # Another merge that it skips meanwhile does not end this one.
+            if state is not None and begun.held_up(state, report.at_us):
+                state.held_us = report.at_us
             del self._begun[report.learner]
         if isinstance(report, Finished) and report.merge_id != self._measured_id:
             self._measured_id = report.merge_id

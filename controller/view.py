@@ -121,6 +121,8 @@ def timing_of(
 ) -> Timing | None:
     """Extrapolate each learner from its last report, and add the lead of a command.
 
+    A merge that a learner stood still in brought it no step.
+
     None until each has a step time.
     """
     known = [
@@ -171,7 +173,7 @@ def _timing_of_leader(
         """Seconds until it comes to its H_max."""
         state, step_time = one
         forced = state.last_merge_step + settings.max_gap_steps
-        return (forced - state.step) * step_time - (now_us - state.at_us) / US_PER_S
+        return (forced - state.step) * step_time - (now_us - state.since_us) / US_PER_S
 
     leader, step_time = min(known, key=left_s)
     reachable = _reach(leader, step_time, now_us, lead_s)
@@ -183,7 +185,7 @@ def _timing_of_leader(
         steps_per_tick=steps_in(settings.tick_s, step_time),
         least_gap_steps=reachable - leader.last_merge_step,
         slowest_step_s=max(its_time for _, its_time in known),
-        leader_us=leader.at_us,
+        leader_us=leader.since_us,
     )
     moment_us = made.moment_us(reachable) or now_us
     gaps = [_step_at(s, its_time, moment_us) - s.last_merge_step for s, its_time in known]
@@ -192,12 +194,12 @@ def _timing_of_leader(
 
 def _step_at(state: LearnerState, step_time_s: float, us: int) -> int:
     """The learner's first step that ends at or after an event time."""
-    return state.step + steps_in((us - state.at_us) / US_PER_S, step_time_s)
+    return state.step + steps_in((us - state.since_us) / US_PER_S, step_time_s)
 
 
 def _reach(state: LearnerState, step_time_s: float, now_us: int, ahead_s: float) -> int:
     """The first step of this learner that surely begins later than `ahead_s` seconds from now."""
-    return state.step + steps_in((now_us - state.at_us) / US_PER_S + ahead_s, step_time_s) + 1
+    return state.step + steps_in((now_us - state.since_us) / US_PER_S + ahead_s, step_time_s) + 1
 
 
 def cost_of(load: Load, window_s: float) -> float | None:

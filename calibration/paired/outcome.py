@@ -12,7 +12,8 @@ class RunOutcome:
         block: its number.
         arm: a policy, `random:POLICY`, or `none`, where nobody merged.
         requests: that came due.
-        violations: of them, that took longer than the objective or found no answer.
+        violations: of them, that took longer than the objective or found no answer; or how many of
+            those its windows added (`excess_violations`), where a trial counts these.
         tokens: in and out, as the server counted them, or as asked for where it did not; None when
             it counted none.
         merges: that began while the load lasted and that every learner finished.
@@ -24,7 +25,7 @@ class RunOutcome:
     block: int
     arm: str
     requests: int
-    violations: int
+    violations: float
     tokens: int | None
     merges: int
     intended: int | None = None

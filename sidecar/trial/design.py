@@ -1,7 +1,7 @@
 """What a trial plays: blocks of runs on one load each, and in which order."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ WANTED_BLOCKS = 8
 SHORTEST_RUN_S = 45.0
 """Four merges or so, at the usual corridor."""
 
+Count = Literal["violations", "excess"]
 Positive = Annotated[float, Meta(gt=0, lt=1e6)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 
@@ -75,6 +76,8 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         min_gap_steps, max_gap_steps: the corridor, inner steps; `fixed_h` merges in its middle.
         assignments: further settings of the controller, `NAME=VALUE`, in every arm; they win.
         seed: of loads, orders and drawn schedules.
+        count: what is judged: all `violations`, or the `excess` of them that the windows added, by
+            the run's own requests outside of windows under the same load.
         least_gain_percent: of the control's violations: a gain below that is no claim.
     """
 
@@ -98,6 +101,7 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_gap_steps: AtLeastOne = 50
     assignments: tuple[str, ...] = ()
     seed: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
+    count: Count = "violations"
     least_gain_percent: Annotated[float, Meta(ge=0, lt=100)] = 5.0
 
     def __post_init__(self) -> None:

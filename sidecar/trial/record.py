@@ -3,12 +3,16 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from sidecar.trial.design import TrialDesign
 from slackwater.errors import InputError, RunLogError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ONE = "one_run"
 NOT_OF_A_RUN = ("schema_info",)
@@ -57,6 +61,20 @@ SELECT run_id, sent + dropped AS requests, late + dropped AS violations,
 FROM trial JOIN served USING (run_id)
 LEFT JOIN merged USING (run_id)
 LEFT JOIN stepped USING (run_id)
+"""
+
+
+SERVED = """
+SELECT run_id, arrival_us,
+    coalesce(arrival_us + (e2e_s * 1e6)::BIGINT, requests.at_us) AS ended_us,
+    requests.status <> 'ok' OR e2e_s IS NULL OR e2e_s > slo_of(settings) AS violates
+FROM requests JOIN runs USING (run_id)
+WHERE settings ->> '$.trial' IS NOT NULL ORDER BY run_id, arrival_us
+"""
+
+WINDOWS = """
+SELECT run_id, started_us, window_end_us FROM stg_windows
+WHERE started_us IS NOT NULL AND window_end_us IS NOT NULL ORDER BY run_id, started_us
 """
 
 
@@ -123,6 +141,12 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         """Violations in percentage points of requests."""
         return 100 * self.violations / self.requests
 
+    @property
+    def dropped(self) -> int:
+        """Requests that the client never sent, by its account."""
+        found: int = self.about.client.get("report", {}).get("ended", {}).get("dropped", 0)
+        return found
+
 
 class TrialLog:
     """The log at `path`; it is a run log from the first run on, and not there before."""
@@ -143,6 +167,32 @@ class TrialLog:
             for run_id, status, about in runs
             if status == "complete" and run_id in figures
         ]
+
+    def excess(self) -> dict[str, float]:
+        """By run: violations that its windows added, and those of requests that were never sent.
+
+        A run whose requests all met a window is left out: nothing tells what they would have been.
+        """
+        import numpy as np
+
+        from calibration.paired import excess_violations
+
+        served = _by_run(self._ask(SERVED), ("arrival_us", "ended_us", "violates"))
+        windows = _by_run(self._ask(WINDOWS), ("started_us", "window_end_us"))
+        nobody = np.zeros((0, 2))
+        found = {}
+        for one in self.played():
+            arrival, ended, violates = served[one.run_id].T
+            begun = arrival[0]
+            added = excess_violations(
+                (arrival - begun) / 1e6,
+                (ended - begun) / 1e6,
+                violates.astype(bool),
+                (windows.get(one.run_id, nobody) - begun) / 1e6,
+            )
+            if added is not None:
+                found[one.run_id] = added + one.dropped
+        return found
 
     def keep(self, run_log: Path, run_id: str, about: About) -> None:
         """Add the one run of a closed log, all of it or nothing; raises `RunLogError`."""
@@ -221,6 +271,16 @@ class TrialLog:
 
         rows: list[dict[str, Any]] = query(self.path, sql).to_pylist()
         return rows
+
+
+def _by_run(rows: list[dict[str, Any]], names: tuple[str, ...]) -> "dict[str, NDArray[np.float64]]":
+    """By run, a table [rows, names] in the rows' order."""
+    import numpy as np
+
+    found: dict[str, list[list[Any]]] = {}
+    for row in rows:
+        found.setdefault(row["run_id"], []).append([row[name] for name in names])
+    return {run_id: np.array(table, np.float64) for run_id, table in found.items()}
 
 
 def _tupled(row: dict[str, Any]) -> dict[str, Any]:

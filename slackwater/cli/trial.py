@@ -134,6 +134,15 @@ def trial(
             show_default="5",
         ),
     ] = None,
+    count: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="What is judged: violations, or excess: those that the windows added, by the "
+            "run's own requests outside of them under the same load.",
+            show_default="violations",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live one.")] = False,
 ) -> None:
@@ -168,6 +177,7 @@ def trial(
         "assignments": setting,
         "seed": seed,
         "least_gain_percent": least_gain,
+        "count": count,
     }
     asked = Asked(
         server=ServerOptions(

@@ -7,7 +7,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from slackwater.cli.server import ServerOptions, endpoint_of
 from slackwater.errors import InputError
@@ -144,12 +144,16 @@ def option(field: str) -> str:
 
 
 def _in_words(error: str, given: dict[str, Any]) -> str:
+    from sidecar.trial.design import Count
+
     found = re.fullmatch(r"(.*) - at `\$\.(\w+).*`", error)
     if found is None:
         return error
     what, field = found.groups()
     said = what.replace("Expected `float`", "must be a number")
     said = said.replace("Expected `int`", "must be a whole number")
+    if field == "count":
+        said = f"must be {' or '.join(get_args(Count))}"
     return f"{option(field)} is {given[field]}; it {said.removesuffix('.0')}"
 
 

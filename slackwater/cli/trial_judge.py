@@ -30,7 +30,8 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
     from calibration.simulate import CELL_S
 
     played = log.played()
-    outcomes = outcomes_of(log, played, CELL_S)
+    excess = log.excess() if played else {}
+    outcomes = outcomes_of(log, played, CELL_S, excess if design.count == "excess" else None)
     rng = np.random.default_rng([design.seed, len(outcomes)])
     notes: list[str] = []
     found: list[Judged] = []
@@ -47,20 +48,34 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
             f"no policy was named before the first run: verdicts are corrected for all of "
             f"{', '.join(design.policies)}"
         )
-    return _document(log, design, claim, played, found, notes)
+    return _document(log, design, claim, played, excess, found, notes)
 
 
-def outcomes_of(log: "TrialLog", played: "list[Played]", cell_s: float) -> "list[RunOutcome]":
-    """What the gate takes of each run."""
+def outcomes_of(
+    log: "TrialLog",
+    played: "list[Played]",
+    cell_s: float,
+    excess: dict[str, float] | None = None,
+) -> "list[RunOutcome]":
+    """What the gate takes of each run, `excess` in the place of all violations where it is given.
+
+    Raises `InputError` for a run of which no excess is known.
+    """
     from calibration.paired import RunOutcome
 
+    if excess is not None and (unknown := {one.run_id for one in played} - excess.keys()):
+        msg = (
+            f"in {', '.join(sorted(unknown))} every request met a window: what these added cannot "
+            "be told; --count violations does not ask"
+        )
+        raise InputError(msg)
     counts = _counts(log, cell_s) if played else {}
     return [
         RunOutcome(
             block=one.about.block,
             arm=one.about.arm,
             requests=one.requests,
-            violations=one.violations,
+            violations=one.violations if excess is None else excess[one.run_id],
             tokens=one.tokens,
             merges=one.merges,
             intended=None if one.about.scheduled_steps is None else len(one.about.scheduled_steps),
@@ -143,6 +158,7 @@ def _document(
     design: "TrialDesign",
     claim: str | None,
     played: "list[Played]",
+    excess: dict[str, float],
     found: "list[Judged]",
     notes: list[str],
 ) -> dict[str, Any]:
@@ -160,14 +176,16 @@ def _document(
         "runs_planned": design.runs,
         "runs_played": len(played),
         "runs_failed": sum(status != "complete" for status, _ in about),
-        "arms": _arms(design, played),
+        "arms": _arms(design, played, excess),
         "verdicts": [_verdict(one) for one in found],
         "mismatches": _mismatches(played),
         "notes": notes,
     }
 
 
-def _arms(design: "TrialDesign", played: "list[Played]") -> list[dict[str, Any]]:
+def _arms(
+    design: "TrialDesign", played: "list[Played]", excess: dict[str, float]
+) -> list[dict[str, Any]]:
     import numpy as np
 
     from sidecar.trial.design import control_of
@@ -189,6 +207,13 @@ def _arms(design: "TrialDesign", played: "list[Played]") -> list[dict[str, Any]]
                     "merges": mean([float(one.merges) for one in runs]),
                     "window_s": mean([o.window_s for o in runs if o.window_s is not None]),
                     "violations_pp": mean([one.violations_pp for one in runs]),
+                    "excess_pp": mean(
+                        [
+                            100 * excess[one.run_id] / one.requests
+                            for one in runs
+                            if one.run_id in excess
+                        ]
+                    ),
                     "p95_s": mean([one.p95_s for one in runs if one.p95_s is not None]),
                     "lag_p95_s": mean([lag for o in runs if (lag := _lag_s(o)) is not None]),
                 }

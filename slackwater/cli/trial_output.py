@@ -35,7 +35,16 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
     for verdict in document["verdicts"]:
         out.print(headline(verdict, part=part), soft_wrap=True, markup=False, style="bold")
     table = Table(title=None, box=None, pad_edge=False)
-    for name in ("arm", "runs", "requests", "merges", "window s", "violations %", "p95 s"):
+    for name in (
+        "arm",
+        "runs",
+        "requests",
+        "merges",
+        "window s",
+        "violations %",
+        "excess pp",
+        "p95 s",
+    ):
         table.add_column(name, justify="left" if name == "arm" else "right", no_wrap=True)
     for row in document["arms"]:
         table.add_row(
@@ -45,11 +54,13 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
             _number(row["merges"], 1),
             _number(row["window_s"], 2),
             _number(row["violations_pp"], 2),
+            _number(row["excess_pp"], 2),
             _number(row["p95_s"], 3),
         )
     out.print(
         f"{document['runs_played']} of {document['runs_planned']} runs of {design['run_s']:g} s; a "
-        f"request violates above {design['slo_s']:g} s or without an answer; means over runs",
+        f"request violates above {design['slo_s']:g} s or without an answer; excess is what "
+        f"windows added; judged by {design['count']}; means over runs",
         soft_wrap=True,
     )
     out.print(table)

@@ -17,7 +17,7 @@ from rich.console import Console
 from calibration.gate import Step as GateStep
 from calibration.live import Asked as Scored
 from calibration.live import LiveRun, score
-from calibration.paired import Asked, Judged, RunOutcome, judge_pairs
+from calibration.paired import Asked, Judged, RunOutcome, excess_violations, judge_pairs
 from sidecar.load import Endpoint
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
@@ -454,6 +454,7 @@ def test_runs_are_added_whole_and_what_was_measured_is_read_back(tmp_path: Path)
     assert own.window_s == pytest.approx(0.9)
     assert found["random:slack"].about.scheduled_steps == (20, 55)
     _what_is_left(log)
+    _excess_is_that_of_its_own_windows(log)
     _it_is_judged(log)
 
 
@@ -499,6 +500,29 @@ def _what_is_left(log: TrialLog) -> None:
     assert len(drawn.steps) == 2
     with pytest.raises(SlackwaterError, match="has no run of wa_forecast"):
         trial._drawn(next(o for o in DESIGN.planned() if o.arm == "random:wa_forecast"))
+
+
+def _excess_is_that_of_its_own_windows(log: TrialLog) -> None:
+    """Two whole windows lie in the arrivals; the two that were never sent count besides."""
+    arrival_s = np.arange(20) * 0.5
+    windows_s = np.array([[3.0, 3.9], [6.0, 6.9], [12.0, 12.9]])
+
+    def added(*late: int) -> float:
+        took_s = np.where(np.isin(np.arange(20), late), 1.0, 0.1)
+        took_s[0] = 0.001
+        violates = np.isin(np.arange(20), (0, *late))
+        found = excess_violations(arrival_s, arrival_s + took_s, violates, windows_s)
+        assert found is not None
+        return found + 2
+
+    excess = log.excess()
+    assert excess["t-slack"] == pytest.approx(added(1, 2, 3))
+    assert excess["t-random"] == pytest.approx(added(*range(1, 9)))
+    by_excess = msgspec.structs.replace(DESIGN, count="excess")
+    (verdict,) = judged(log, by_excess, "slack")["verdicts"]
+    gain = excess["t-random"] - excess["t-slack"]
+    assert verdict["gain_pp"] == pytest.approx(100 * gain / 22)
+    assert verdict["gain_pp"] != pytest.approx(100 * 5 / 22)
 
 
 def _it_is_judged(log: TrialLog) -> None:
@@ -625,6 +649,7 @@ def test_a_run_whose_log_has_not_every_request_that_was_sent_is_no_outcome() -> 
         ({"launch_vllm": True, "runs": 3, "minutes": 9.0}, "leave out one"),
         ({"launch_vllm": True, "claim": "fixed_h"}, "--claim fixed_h is not judged"),
         ({"launch_vllm": True, "slo": -1.0}, "--slo is -1"),
+        ({"launch_vllm": True, "count": "harm"}, r"--count is harm; it must be .*excess"),
         ({"resume": Path("nowhere.duckdb")}, "no such file"),
         ({"resume": Path("x.duckdb"), "runs": 3}, "leave --runs out"),
         ({"resume": Path("x.duckdb"), "least_gain": 1.0}, "leave --least-gain out"),
