@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from calibration.effect import Measured
+    from calibration.measurement import Ratio
     from calibration.profile import Profile
     from sidecar.experiment.merging import Merging
     from sidecar.experiment.play import Progress
@@ -154,13 +155,15 @@ def compared(out: "Console", before: "Profile", now: "Profile") -> int:
             "p50 ratio": one.merging_effect.p50_ratio,
             "p95 ratio": one.merging_effect.p95_ratio,
             "window, s": one.window_s,
-            "p50 without merges, s": one.p50_s,
-            "p95 without merges, s": one.p95_s,
+            "p50 without merges, ms": one.p50_s,
+            "p95 without merges, ms": one.p95_s,
         }
-        return {
-            name: None if r is None else Interval(r.value, r.low, r.high)
-            for name, r in known.items()
-        }
+
+        def told(name: str, r: "Ratio") -> Interval:
+            scale = 1e3 if name.endswith("ms") else 1.0
+            return Interval(scale * r.value, scale * r.low, scale * r.high)
+
+        return {name: None if r is None else told(name, r) for name, r in known.items()}
 
     found = agreement(figures(before), figures(now))
     word = overall(found)
