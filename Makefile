@@ -14,7 +14,7 @@ SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-switchback bench-plugin bench-closed-loop bench-attach schema lock clean
+.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-switchback bench-plugin bench-closed-loop bench-attach bench-lead schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -93,6 +93,9 @@ bench-quality: $(READY) ## held-out loss by the moments of merging, and a pictur
 
 bench-plugin: $(VLLM)/.ready ## what the plugin costs a real vLLM: latency ratios, paired, with intervals
 	$(BIN)/python -m bench.plugin $(ARGS)
+
+bench-lead: $(READY) ## what placement spares, by the lead of a command and by burst lengths
+	$(BIN)/python -m bench.lead $(ARGS)
 
 bench-closed-loop: $(VLLM)/.ready ## the closed_loop model against a real closed-loop client and merges
 	$(BIN)/python -m bench.closed_loop $(ARGS)
