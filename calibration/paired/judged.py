@@ -35,6 +35,7 @@ class Asked:
         run_s: length of a run.
         cell_s: length of a cell of `RunOutcome.counts`.
         left: runs of the trial that are still to be played; a part of it claims nothing.
+        by_excess: what counts is what windows added, which is 0 where nobody merged.
     """
 
     claim: str | None
@@ -42,6 +43,7 @@ class Asked:
     run_s: float
     cell_s: float
     left: int = 0
+    by_excess: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,9 @@ def judge_pairs(
         msg = f"--claim {asked.claim} has no run beside its control; there are {', '.join(found)}"
         raise InputError(msg)
     effect, phases = effect_of(arms, rng), _phases(arms, asked.cell_s)
-    drift = drift_of(outcomes, rng)
+    # Where nobody merges there is no excess, and no later place adds any.
+    merging = [one for one in outcomes if not (asked.by_excess and one.arm == NO_POLICY)]
+    drift = drift_of(merging, rng)
 
     def judged(named: Mapping[str, Sequence[Pair]]) -> list[Verdict]:
         return judge(

@@ -1,5 +1,6 @@
 """The log of a trial: one DuckDB run log to which each run is added whole, once it has ended."""
 
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -8,11 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from sidecar.trial.design import TrialDesign
+from slackwater.clock import US_PER_S
 from slackwater.errors import InputError, RunLogError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
+
+    from calibration.paired import ServedRun
+
+Rows = list[dict[str, Any]]
 
 ONE = "one_run"
 NOT_OF_A_RUN = ("schema_info",)
@@ -65,16 +70,20 @@ LEFT JOIN stepped USING (run_id)
 
 
 SERVED = """
-SELECT run_id, arrival_us,
-    coalesce(arrival_us + (e2e_s * 1e6)::BIGINT, requests.at_us) AS ended_us,
+SELECT run_id, id, arrival_us,
     requests.status <> 'ok' OR e2e_s IS NULL OR e2e_s > slo_of(settings) AS violates
 FROM requests JOIN runs USING (run_id)
-WHERE settings ->> '$.trial' IS NOT NULL ORDER BY run_id, arrival_us
+WHERE settings ->> '$.trial' IS NOT NULL ORDER BY run_id, arrival_us, id
 """
 
+# A merge whose end nobody told took as long as the design reckons with.
 WINDOWS = """
-SELECT run_id, started_us, window_end_us FROM stg_windows
-WHERE started_us IS NOT NULL AND window_end_us IS NOT NULL ORDER BY run_id, started_us
+SELECT run_id, started_us, coalesce(
+    window_end_us,
+    started_us + (1e6 * (settings ->> '$.trial.design.window_s')::DOUBLE)::BIGINT
+) AS ended_us
+FROM stg_windows JOIN runs USING (run_id)
+WHERE settings ->> '$.trial' IS NOT NULL AND started_us IS NOT NULL ORDER BY run_id, started_us
 """
 
 
@@ -141,12 +150,6 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         """Violations in percentage points of requests."""
         return 100 * self.violations / self.requests
 
-    @property
-    def dropped(self) -> int:
-        """Requests that the client never sent, by its account."""
-        found: int = self.about.client.get("report", {}).get("ended", {}).get("dropped", 0)
-        return found
-
 
 class TrialLog:
     """The log at `path`; it is a run log from the first run on, and not there before."""
@@ -168,30 +171,28 @@ class TrialLog:
             if status == "complete" and run_id in figures
         ]
 
-    def excess(self) -> dict[str, float]:
-        """By run: violations that its windows added, and those of requests that were never sent.
+    def excess(self, played: "Sequence[Played]") -> dict[str, float]:
+        """By run: violations that its windows added; one of which that cannot be told is left out.
 
-        A run whose requests all met a window is left out: nothing tells what they would have been.
+        Requests that were never sent are in no run's.
         """
-        import numpy as np
-
         from calibration.paired import excess_violations
 
-        served = _by_run(self._ask(SERVED), ("arrival_us", "ended_us", "violates"))
-        windows = _by_run(self._ask(WINDOWS), ("started_us", "window_end_us"))
-        nobody = np.zeros((0, 2))
+        served = _grouped(self._ask(SERVED), "run_id")
+        windows = _grouped(self._ask(WINDOWS), "run_id")
+        blocks: dict[int, list[Played]] = {}
+        for one in played:
+            blocks.setdefault(one.about.block, []).append(one)
         found = {}
-        for one in self.played():
-            arrival, ended, violates = served[one.run_id].T
-            begun = arrival[0]
-            added = excess_violations(
-                (arrival - begun) / 1e6,
-                (ended - begun) / 1e6,
-                violates.astype(bool),
-                (windows.get(one.run_id, nobody) - begun) / 1e6,
+        for own in blocks.values():
+            runs = _aligned(
+                [served[one.run_id] for one in own], [windows.get(one.run_id, []) for one in own]
             )
-            if added is not None:
-                found[one.run_id] = added + one.dropped
+            for one, added in zip(
+                own, excess_violations(runs, own[0].about.design.slo_s), strict=True
+            ):
+                if added is not None:
+                    found[one.run_id] = added
         return found
 
     def keep(self, run_log: Path, run_id: str, about: About) -> None:
@@ -273,14 +274,33 @@ class TrialLog:
         return rows
 
 
-def _by_run(rows: list[dict[str, Any]], names: tuple[str, ...]) -> "dict[str, NDArray[np.float64]]":
-    """By run, a table [rows, names] in the rows' order."""
+def _aligned(served: list[Rows], windows: list[Rows]) -> "list[ServedRun]":
+    """The runs of a block, their requests in one order; one that was never sent has no arrival."""
     import numpy as np
 
-    found: dict[str, list[list[Any]]] = {}
+    from calibration.paired import ServedRun
+
+    place: dict[str, int] = {}
+    for row in itertools.chain.from_iterable(served):
+        place.setdefault(row["id"], len(place))
+    runs = []
+    for requests, merges in zip(served, windows, strict=True):
+        begun_us = requests[0]["arrival_us"]
+        arrival_s, violates = np.full(len(place), np.nan), np.zeros(len(place), np.bool_)
+        for row in requests:
+            arrival_s[place[row["id"]]] = (row["arrival_us"] - begun_us) / US_PER_S
+            violates[place[row["id"]]] = row["violates"]
+        spans_us = [(row["started_us"], row["ended_us"]) for row in merges]
+        windows_s = (np.array(spans_us, np.float64).reshape(-1, 2) - begun_us) / US_PER_S
+        runs.append(ServedRun(arrival_s, violates, windows_s))
+    return runs
+
+
+def _grouped(rows: Rows, name: str) -> dict[Any, Rows]:
+    found: dict[Any, Rows] = {}
     for row in rows:
-        found.setdefault(row["run_id"], []).append([row[name] for name in names])
-    return {run_id: np.array(table, np.float64) for run_id, table in found.items()}
+        found.setdefault(row[name], []).append(row)
+    return found
 
 
 def _tupled(row: dict[str, Any]) -> dict[str, Any]:

@@ -30,15 +30,30 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
     from calibration.simulate import CELL_S
 
     played = log.played()
-    excess = log.excess() if played else {}
-    outcomes = outcomes_of(log, played, CELL_S, excess if design.count == "excess" else None)
-    rng = np.random.default_rng([design.seed, len(outcomes)])
+    excess = log.excess(played) if played else {}
     notes: list[str] = []
+    counted = played
+    if design.count == "excess":
+        counted = [one for one in played if one.run_id in excess]
+        notes += [
+            f"{one.run_id}: too few requests met no window to tell what these added; in no verdict"
+            for one in played
+            if one.run_id not in excess
+        ]
+    outcomes = outcomes_of(log, counted, CELL_S, excess if design.count == "excess" else None)
+    rng = np.random.default_rng([design.seed, len(outcomes)])
     found: list[Judged] = []
-    if _paired(played):
-        windows = _windows(log, design, played, notes)
+    if _paired(counted):
+        windows = _windows(log, design, counted, notes)
         least_gain = design.least_gain_percent / 100
-        asked = Asked(claim, least_gain, design.run_s, CELL_S, design.runs - len(played))
+        asked = Asked(
+            claim,
+            least_gain,
+            design.run_s,
+            CELL_S,
+            design.runs - len(played),
+            design.count == "excess",
+        )
         found = judge_pairs(outcomes, windows, asked, rng)
         log.judge([_row(log, design, one) for one in found])
     else:
@@ -57,18 +72,9 @@ def outcomes_of(
     cell_s: float,
     excess: dict[str, float] | None = None,
 ) -> "list[RunOutcome]":
-    """What the gate takes of each run, `excess` in the place of all violations where it is given.
-
-    Raises `InputError` for a run of which no excess is known.
-    """
+    """What the gate takes of each run; `excess`, if given, in the place of all violations."""
     from calibration.paired import RunOutcome
 
-    if excess is not None and (unknown := {one.run_id for one in played} - excess.keys()):
-        msg = (
-            f"in {', '.join(sorted(unknown))} every request met a window: what these added cannot "
-            "be told; --count violations does not ask"
-        )
-        raise InputError(msg)
     counts = _counts(log, cell_s) if played else {}
     return [
         RunOutcome(
@@ -149,7 +155,7 @@ def _row(log: "TrialLog", design: "TrialDesign", one: "Judged") -> dict[str, Any
         "gain_pp_low": low,
         "gain_pp_high": high,
         "p_value": verdict.p_value,
-        "detail": json.dumps({**_verdict(one), "slo_s": design.slo_s}),
+        "detail": json.dumps({**_verdict(one), "slo_s": design.slo_s, "count": design.count}),
     }
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from calibration.gate import Step as GateStep
 from calibration.live import Asked as Scored
 from calibration.live import LiveRun, score
-from calibration.paired import Asked, Judged, RunOutcome, excess_violations, judge_pairs
+from calibration.paired import Asked, Judged, RunOutcome, excess, judge_pairs
 from sidecar.load import Endpoint
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
@@ -454,8 +454,49 @@ def test_runs_are_added_whole_and_what_was_measured_is_read_back(tmp_path: Path)
     assert own.window_s == pytest.approx(0.9)
     assert found["random:slack"].about.scheduled_steps == (20, 55)
     _what_is_left(log)
-    _excess_is_that_of_its_own_windows(log)
     _it_is_judged(log)
+
+
+def pair_of(folder: Path) -> TrialLog:
+    """A log of a run of `slack` and its control, by excess."""
+    log = TrialLog(folder / "trial.duckdb")
+    one_run(folder / "one.duckdb", "t-slack")
+    other = another(folder / "one.duckdb", "t-random")
+    by_excess = msgspec.structs.replace(DESIGN, count="excess")
+    slack = About(design=by_excess, block=0, place=0, arm="slack")
+    log.keep(folder / "one.duckdb", "t-slack", slack)
+    log.keep(other, "t-random", msgspec.structs.replace(slack, arm="random:slack"))
+    return log
+
+
+def test_excess_is_that_of_a_run_s_own_windows_beside_the_others_of_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(excess, "LEAST_OUTSIDE", 5)
+    log = pair_of(tmp_path)
+    # The end of the third merge is of no request.
+    windows_s = np.array([[3.0, 3.9], [6.0, 6.9], [12.0, 12.9]])
+
+    def run(*late: int) -> excess.ServedRun:
+        return excess.ServedRun(np.arange(20) * 0.5, np.isin(np.arange(20), late), windows_s)
+
+    expected = excess.excess_violations([run(0, 1, 2, 3), run(*range(9))], 0.3)
+    found = log.excess(log.played())
+    assert [found["t-slack"], found["t-random"]] == pytest.approx(expected)
+    (verdict,) = judged(log, log.about()[0][1].design, "slack")["verdicts"]
+    gain = found["t-random"] - found["t-slack"]
+    assert verdict["gain_pp"] == pytest.approx(100 * gain / 20)
+    assert verdict["gain_pp"] != pytest.approx(100 * 5 / 20)
+    (row,) = log._ask("SELECT detail FROM verdicts")
+    assert json.loads(row["detail"])["count"] == "excess"
+
+
+def test_a_run_too_short_to_tell_its_excess_is_named_and_in_no_verdict(tmp_path: Path) -> None:
+    log = pair_of(tmp_path)
+    document = judged(log, log.about()[0][1].design, "slack")
+    assert document["verdicts"] == []
+    assert any(note.startswith("t-slack: too few requests") for note in document["notes"])
+    print_trial(Console(file=io.StringIO()), json.loads(json.dumps(document)))
 
 
 def tokens_after(tmp_path: Path, update: str) -> int | None:
@@ -500,29 +541,6 @@ def _what_is_left(log: TrialLog) -> None:
     assert len(drawn.steps) == 2
     with pytest.raises(SlackwaterError, match="has no run of wa_forecast"):
         trial._drawn(next(o for o in DESIGN.planned() if o.arm == "random:wa_forecast"))
-
-
-def _excess_is_that_of_its_own_windows(log: TrialLog) -> None:
-    """Two whole windows lie in the arrivals; the two that were never sent count besides."""
-    arrival_s = np.arange(20) * 0.5
-    windows_s = np.array([[3.0, 3.9], [6.0, 6.9], [12.0, 12.9]])
-
-    def added(*late: int) -> float:
-        took_s = np.where(np.isin(np.arange(20), late), 1.0, 0.1)
-        took_s[0] = 0.001
-        violates = np.isin(np.arange(20), (0, *late))
-        found = excess_violations(arrival_s, arrival_s + took_s, violates, windows_s)
-        assert found is not None
-        return found + 2
-
-    excess = log.excess()
-    assert excess["t-slack"] == pytest.approx(added(1, 2, 3))
-    assert excess["t-random"] == pytest.approx(added(*range(1, 9)))
-    by_excess = msgspec.structs.replace(DESIGN, count="excess")
-    (verdict,) = judged(log, by_excess, "slack")["verdicts"]
-    gain = excess["t-random"] - excess["t-slack"]
-    assert verdict["gain_pp"] == pytest.approx(100 * gain / 22)
-    assert verdict["gain_pp"] != pytest.approx(100 * 5 / 22)
 
 
 def _it_is_judged(log: TrialLog) -> None:
