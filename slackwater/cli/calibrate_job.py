@@ -120,7 +120,12 @@ def _check(asked: Asked) -> None:
     if asked.resume is not None and asked.resume.suffix != ".jsonl":
         msg = f"--resume {asked.resume} is no record; give the .jsonl file beside the profile"
         raise InputError(msg)
-    check_outputs([Output("--output", asked.output, PROFILE)], (asked.compare, asked.resume))
+    own = asked.resume.with_suffix("") if asked.resume and asked.compare is None else None
+    outputs = [
+        Output("--output", asked.output, PROFILE),
+        Output("the profile of --resume,", own, PROFILE),
+    ]
+    check_outputs(outputs, (asked.compare, asked.resume))
 
 
 def _before(asked: Asked) -> "Profile | None":

@@ -267,6 +267,16 @@ def test_whole_record_gives_its_profile_again(played, capsys):
     assert "nan" not in shown
 
 
+def test_a_record_writes_over_no_file_that_is_not_its_profile(played, tmp_path):
+    path = tmp_path / "notes.csv.jsonl"
+    path.write_bytes(played.path.read_bytes())
+    notes = tmp_path / "notes.csv"
+    notes.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"notes\.csv is there and is not a calibration profile"):
+        calibrate_job.run(asked(resume=path), as_json=True, wants_plain=True)
+    assert notes.read_text() == "a,b\n1,2\n"
+
+
 def test_trial_takes_load_objective_and_window_from_a_profile_and_options_win(played):
     calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
     path = played.path.with_suffix("")
