@@ -58,6 +58,15 @@ class _Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class _Latest:
+    """The newest load that vLLM reported, and when that was on both clocks."""
+
+    stats: Any
+    wall_s: float
+    monotonic_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Load:
     """A sample and when it was taken; `dropped` as it was then."""
 
@@ -74,9 +83,10 @@ class Reporter:
 
     Args:
         source: whose events these are.
-        wall_s: the wall clock, seconds since the epoch.
+        wall_s: the wall clock, seconds since the epoch: what events are stamped by.
         requests_limit: finished requests kept while the broker is away.
         loads_limit: load samples kept while it is.
+        monotonic_s: a clock that nobody sets: what says when the next sample is due.
 
     Attributes:
         last_fault: the newest exception inside the plugin, for whoever logs it.
@@ -88,13 +98,15 @@ class Reporter:
         wall_s: Callable[[], float] = time.time,
         requests_limit: int = REQUESTS_LIMIT,
         loads_limit: int = LOADS_LIMIT,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.source = source
         self.last_fault: Exception | None = None
         self._wall_s = wall_s
+        self._monotonic_s = monotonic_s
         self._finished: Buffer[_Ended] = Buffer(requests_limit)
         self._loads: Buffer[_Load] = Buffer(loads_limit)
-        self._latest: tuple[float, Any] | None = None
+        self._latest: _Latest | None = None
         self._sampled_s = float("-inf")
         self._seq = itertools.count()
         self._numbers = itertools.count()
@@ -119,12 +131,13 @@ class Reporter:
             self._finished.put(_Ended(wall_s, finished))
         if scheduler_stats is None:
             return
-        if self._due(wall_s):
+        now_s = self._monotonic_s()
+        if self._due(now_s):
             # At the very iteration: the sample and the requests finished by then agree.
             sample = sample_of(scheduler_stats, wall_s)
             if sample is not None:
-                self._loads.put(self._load(sample, wall_s))
-        self._latest = wall_s, scheduler_stats
+                self._loads.put(self._load(sample, wall_s, now_s))
+        self._latest = _Latest(scheduler_stats, wall_s, now_s)
 
     def events(self, most: int) -> Iterator[RequestsEvent]:
         """Up to `most` events to send now, finished requests first; never raises."""
@@ -157,31 +170,33 @@ class Reporter:
 
     def _sample_in_the_quiet(self) -> _Load | None:
         """The load of an engine that has not reported for a while: what it was, if that can be."""
-        latest, now_s = self._latest, self._wall_s()
+        latest, now_s = self._latest, self._monotonic_s()
         if latest is None or self.source.shared or not self._due(now_s):
             return None
-        wall_s, scheduler_stats = latest
         try:
-            sample = sample_of(scheduler_stats, wall_s)
+            sample = sample_of(latest.stats, latest.wall_s)
         except Exception as error:
             self._latest = None
             self._sampled += 1
             self._unreadable += 1
             self.last_fault = error
             return None
-        if sample is None or not (sample.idle or now_s - wall_s <= STUCK_S):
+        if sample is None or not (sample.idle or now_s - latest.monotonic_s <= STUCK_S):
             return None
         self._sampled += 1
-        return self._load(sample, max(now_s, wall_s))
+        return self._load(sample, self._quiet_wall_s(latest), now_s)
+
+    def _quiet_wall_s(self, latest: _Latest) -> float:
+        """The wall time of a sample now: not before the latest one, unless the clock was set."""
+        wall_s = self._wall_s()
+        return wall_s if wall_s < latest.wall_s - SET_BACK_S else max(wall_s, latest.wall_s)
 
     def _due(self, now_s: float) -> bool:
-        # An iteration is a little older than the call that reports it. A clock that was set back
-        # must not silence the server until it has caught up.
-        return not -SET_BACK_S < now_s - self._sampled_s < SAMPLE_S
+        return now_s - self._sampled_s >= SAMPLE_S
 
-    def _load(self, sample: Sample, at_s: float) -> _Load:
-        self._sampled_s = at_s
-        return _Load(sample, at_s, self.dropped)
+    def _load(self, sample: Sample, wall_s: float, now_s: float) -> _Load:
+        self._sampled_s = now_s
+        return _Load(sample, wall_s, self.dropped)
 
     def acked(self, count: int) -> None:
         """So many events have reached the broker."""

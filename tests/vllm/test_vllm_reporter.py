@@ -17,13 +17,25 @@ from slackwater.vllm.reporter import SAMPLE_S, STUCK_S, Reporter
 
 
 class Wall:
-    """A wall clock that goes on when it is told to."""
+    """A wall clock that goes on when it is told to, a monotonic one with it, and may be set."""
 
     def __init__(self) -> None:
         self.now_s = WALL_S
+        self._set_s = 0.0
 
     def __call__(self) -> float:
         return self.now_s
+
+    def set_by(self, seconds: float) -> None:
+        self.now_s += seconds
+        self._set_s += seconds
+
+    def monotonic_s(self) -> float:
+        return self.now_s - self._set_s
+
+
+def reporter_at(wall: Wall, source: Source = SOURCE, **limits: int) -> Reporter:
+    return Reporter(source, wall, monotonic_s=wall.monotonic_s, **limits)
 
 
 class Hostile:
@@ -89,7 +101,7 @@ def test_record_alone_delivers_every_finished_request_of_a_real_release() -> Non
 
 def test_the_load_is_sampled_every_100_ms_at_an_iteration() -> None:
     wall = Wall()
-    reporter = Reporter(SOURCE, wall)
+    reporter = reporter_at(wall)
     for step in range(100):
         wall.now_s = WALL_S + step * 0.015
         reporter.record(scheduler(running=step), iteration(wall_s=wall.now_s))
@@ -104,7 +116,7 @@ def test_the_load_is_sampled_every_100_ms_at_an_iteration() -> None:
 
 def test_an_idle_engine_is_alive_though_vllm_calls_nothing() -> None:
     wall = Wall()
-    reporter = Reporter(SOURCE, wall)
+    reporter = reporter_at(wall)
     assert list(reporter.events(10)) == []
     reporter.record(scheduler(running=0), None)
     for _ in range(100):
@@ -117,7 +129,7 @@ def test_an_idle_engine_is_alive_though_vllm_calls_nothing() -> None:
 
 def test_an_engine_that_is_stuck_at_work_falls_silent() -> None:
     wall = Wall()
-    reporter = Reporter(SOURCE, wall)
+    reporter = reporter_at(wall)
     reporter.record(scheduler(running=2, waiting=1), iteration())
     (first,) = loads(list(reporter.events(10)))
     (later,) = loads(_later(reporter, wall, STUCK_S / 2))
@@ -130,23 +142,43 @@ def test_an_engine_that_is_stuck_at_work_falls_silent() -> None:
 def test_an_engine_shared_with_other_servers_is_not_taken_for_idle() -> None:
     wall = Wall()
     shared = Source("run-1", "vllm-0", RunClock.real(), shared=True)
-    reporter = Reporter(shared, wall)
+    reporter = reporter_at(wall, shared)
     reporter.record(scheduler(running=0), iteration())
     assert len(loads(list(reporter.events(10)))) == 1
     assert _later(reporter, wall, 1.0) == []
 
 
-def test_a_clock_set_back_does_not_silence_the_server() -> None:
+def test_a_clock_set_back_neither_silences_nor_hurries_an_idle_server() -> None:
     wall = Wall()
-    reporter = Reporter(SOURCE, wall)
-    reporter.record(scheduler(), iteration())
+    reporter = reporter_at(wall)
+    reporter.record(scheduler(running=0), iteration())
     list(reporter.events(10))
-    assert len(loads(_later(reporter, wall, -3600.0))) == 1
+    wall.set_by(-3600.0)
+    samples = []
+    for _ in range(100):
+        (sample,) = loads(_later(reporter, wall, SAMPLE_S * 1.01))
+        assert list(reporter.events(10)) == []
+        assert sample.at_us == round(wall.now_s * 1e6)
+        samples.append(sample.at_us)
+    assert samples == sorted(set(samples))
+
+
+def test_a_stuck_server_falls_silent_whatever_is_done_to_the_clock() -> None:
+    wall = Wall()
+    reporter = reporter_at(wall)
+    reporter.record(scheduler(running=7, waiting=3), iteration())
+    list(reporter.events(10))
+    for set_s in (-3600.0, 7200.0):
+        wall.set_by(set_s)
+        assert len(loads(_later(reporter, wall, STUCK_S / 3))) == 1
+    assert _later(reporter, wall, STUCK_S) == []
+    wall.set_by(-3600.0)
+    assert _later(reporter, wall, SAMPLE_S * 2) == []
 
 
 def test_a_full_buffer_drops_the_oldest_and_says_so_in_the_next_sample() -> None:
     wall = Wall()
-    reporter = Reporter(SOURCE, wall, requests_limit=3, loads_limit=2)
+    reporter = reporter_at(wall, requests_limit=3, loads_limit=2)
     for number in range(10):
         wall.now_s = WALL_S + number
         stats = finished(request_id=f"r{number}")
@@ -163,7 +195,7 @@ def test_a_full_buffer_drops_the_oldest_and_says_so_in_the_next_sample() -> None
 @given(st.lists(st.tuples(st.sampled_from(["record", "take", "ack", "fail"]), st.integers(1, 9))))
 def test_sent_dropped_and_queued_add_up_after_anything(steps: list[tuple[str, int]]) -> None:
     wall = Wall()
-    reporter = Reporter(SOURCE, wall, requests_limit=4, loads_limit=2)
+    reporter = reporter_at(wall, requests_limit=4, loads_limit=2)
     out = 0
     for what, number in steps:
         wall.now_s += 0.07
