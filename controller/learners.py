@@ -10,6 +10,7 @@ STEP_HALF_LIFE_S = 5.0
 LOSS_HALF_LIFE_S = 2.0
 TOKENS_HALF_LIFE_S = 60.0
 WINDOW_HALF_LIFE_MERGES = 2.0
+HELD_STEPS = 2.0
 
 
 @dataclass(slots=True)
@@ -70,8 +71,17 @@ class LearnerState:
     def _between(self, step: Step, dt_s: float) -> float | None:
         """Step time of a learner that reports none: the time between two steps without a merge."""
         steps = step.step - self.step
-        merged_between = self.merged_us >= self.at_us
+        merged_between = max(self.merged_us, self.held_us) >= self.at_us
         return None if steps <= 0 or merged_between else dt_s / steps
+
+    def end_merge(self, at_us: int) -> None:
+        """Note that its part in a merge has ended: it stood still if it told of no step meanwhile.
+
+        One that goes on behind its merge tells of each step; a slow one may take twice as long.
+        """
+        usual_s = self.step_time.mean
+        if usual_s is not None and at_us - self.at_us > HELD_STEPS * usual_s * US_PER_S:
+            self.held_us = at_us
 
     def merge(self, step: int, at_us: int) -> None:
         """Note that it merged at `step`, when that is known by its report or by its next step."""
@@ -85,7 +95,6 @@ class Begun:
 
     merge_id: str
     step: int
-    at_us: int
     reports_sent: int = 1
 
     def over_by(self, step: Step, min_gap_steps: int) -> bool:
@@ -99,12 +108,6 @@ class Begun:
         self.reports_sent = max(self.reports_sent, step.reports_sent or 0)
         within = 0 <= step.step - self.step < min_gap_steps
         return anew or not within or step.step - step.steps_since_merge >= self.step
-
-    def held_up(self, learner: LearnerState, ended_us: int) -> bool:
-        """True when the learner took no inner step meanwhile, though there was time for one."""
-        usual_s = learner.step_time.mean
-        long = usual_s is not None and ended_us - self.at_us > usual_s * US_PER_S
-        return long and learner.at_us <= self.at_us
 
 
 class Learners:
@@ -159,11 +162,11 @@ class Learners:
                 state.merge(report.step, report.at_us)
         begun = self._begun.get(report.learner)
         if isinstance(report, Started):
-            self._begun[report.learner] = Begun(report.merge_id, report.step, report.at_us)
+            self._begun[report.learner] = Begun(report.merge_id, report.step)
         elif settled(report) and begun is not None and begun.merge_id == report.merge_id:
             # Another merge that it skips meanwhile does not end this one.
-            if state is not None and begun.held_up(state, report.at_us):
-                state.held_us = report.at_us
+            if state is not None:
+                state.end_merge(report.at_us)
             del self._begun[report.learner]
         if isinstance(report, Finished) and report.merge_id != self._measured_id:
             self._measured_id = report.merge_id

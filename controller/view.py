@@ -31,7 +31,8 @@ class Timing:
         least_gap_steps: the smallest of the learners' gaps if they merged at that step or moment,
             each in its own steps.
         slowest_step_s: seconds an inner step of the slowest learner takes, event time.
-        leader_us: when the leader reported `step`; None where one step is for all.
+        leader_us: when the leader took `step`, or stood still in a merge last; None where one step
+            is for all.
     """
 
     step: int

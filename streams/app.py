@@ -96,9 +96,17 @@ class Wiring:
         app.timer(TICK_S)(self._tick)
         app.timer(LAG_S)(self._measure_lag)
         app.on_rebalance_complete.connect(self._ready, weak=False)
+        app.on_partitions_revoked.connect(self._let_go, weak=False)
 
     async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
         self._on_ready()
+
+    async def _let_go(self, *args: Any, **_kwargs: Any) -> None:
+        _app, revoked = args
+        read = {topic.name(self._prefix): topic for topic in ALL_TOPICS}
+        for tp in revoked:
+            if tp.topic in read:
+                self.job.let_go(read[tp.topic], tp.partition)
 
     def _agent(self, topic: Topic) -> Callable[[Any], Any]:
         async def agent(stream: Any) -> None:

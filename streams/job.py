@@ -109,6 +109,7 @@ class Job:
     counters: dict[int, PartitionCounter] = field(default_factory=dict)
     deciding: bool = True
     _next: dict[tuple[Topic, int], int] = field(default_factory=dict)
+    _away: set[tuple[Topic, int]] = field(default_factory=set)
     _codecs: dict[Topic, Codec] = field(
         default_factory=lambda: {topic: Codec(topic) for topic in ALL_TOPICS}
     )
@@ -142,19 +143,31 @@ class Job:
 
         The job's topics are neither compacted nor written in transactions: none should lie there.
         """
-        due = self._next.get((message.topic, message.partition), message.offset)
-        return range(due, message.offset)
+        if (message.topic, message.partition) in self._away:
+            return range(0)
+        return range(self._due(message), message.offset)
+
+    def let_go(self, topic: Topic, partition: int) -> None:
+        """Another process may read this partition now: where it comes back there is no hole."""
+        self._away.add((topic, partition))
+
+    def _due(self, message: Message) -> int:
+        """The next offset of the message's partition; without a log any may be the first."""
+        due = self._next.get((message.topic, message.partition))
+        if due is not None:
+            return due
+        if self.log is None:
+            return message.offset
+        return self.log.stored(self._name(message), message.partition)
 
     def _seen(self, message: Message) -> bool:
         """True for a message that was handled by this process, or is in the log."""
         where = (message.topic, message.partition)
-        due = self._next.get(where)
-        if due is None:
-            due = 0 if self.log is None else self.log.stored(self._name(message), message.partition)
-        elif due < message.offset:
+        if hole := self.hole_before(message):
             lost = "%s[%d]: the broker gave message %d after %d; what lay between is not read"
-            log.error(lost, self._name(message), message.partition, message.offset, due - 1)
-        if message.offset < due:
+            log.error(lost, self._name(message), message.partition, hole.stop, hole.start - 1)
+        self._away.discard(where)
+        if message.offset < self._due(message):
             return True
         self._next[where] = message.offset + 1
         return False

@@ -110,11 +110,11 @@ def read_again(
 ) -> dict[int, bytes | None]:
     """Messages of a partition by offset, in order: those of `offsets` that come within the time.
 
-    What is read, and what is not, is said in a warning.
+    As long again may pass before the broker answers at all. What is read, and what is not, is said
+    in a warning.
     """
     found: dict[int, bytes | None] = {}
     failed = ""
-    deadline = time.monotonic() + timeout_s
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
@@ -122,7 +122,9 @@ def read_again(
             enable_auto_commit=False,
             fetch_max_wait_ms=FETCH_WAIT_MS,
             auto_offset_reset="none",
+            bootstrap_timeout_ms=round(timeout_s * 1000),
         )
+        deadline = time.monotonic() + timeout_s
         try:
             consumer.assign([tp])
             while (first := next((o for o in offsets if o not in found), None)) is not None:
@@ -135,7 +137,7 @@ def read_again(
                         found[record.offset] = record.value
         finally:
             consumer.close()
-    except KafkaError as error:
+    except (KafkaError, ValueError, OSError) as error:
         failed = f": {error}"
     said = "%s[%d]: messages %d to %d were left out at first; %d of %d read again%s"
     where = (tp.topic, tp.partition, offsets.start, offsets.stop - 1)

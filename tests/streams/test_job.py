@@ -204,6 +204,27 @@ def test_hole_in_what_the_broker_gives_is_said(caplog: pytest.LogCaptureFixture)
     assert [getattr(e, "id", None) for e in run_log.events] == ["r0", "r1", "r3", "r4"]
 
 
+def test_partition_that_another_process_read_meanwhile_comes_back_without_a_hole(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    job = make_job(roles=("count",))
+    first, back, later = (message(REQUESTS, request(o, f"r{o}"), offset=o) for o in (7, 20, 22))
+    job.handle(first)
+    assert job.hole_before(back) == range(8, 20)
+    job.let_go(REQUESTS, 0)
+    assert not job.hole_before(back)
+    job.handle(back)
+    assert not caplog.records
+    assert job.hole_before(later) == range(21, 22)
+
+
+def test_hole_before_the_first_message_is_one_where_the_log_knows_what_is_next() -> None:
+    first = message(REQUESTS, request(10, "a"), offset=7)
+    assert make_job(ListLog(5)).hole_before(first) == range(5, 7)
+    assert not make_job(ListLog(7)).hole_before(first)
+    assert not make_job(roles=("count",)).hole_before(first)
+
+
 def test_process_that_does_not_count_does_not_say_what_is_late() -> None:
     log = ListLog()
     job = make_job(log, roles=("log",))
