@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibration.effect.intervals import interval
 from calibration.serving.closed_loop import ClosedLoop
 from calibration.serving.concurrency import BurstSchedule
 from calibration.serving.contract import requests_of, windows_of
@@ -297,11 +297,13 @@ def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, 
     rng = np.random.default_rng(options.seed)
     drawn = [say(*of_both(draw(rounds, rng)), slo_s, options.at_a_time) for _ in range(RESAMPLES)]
     figures = {
-        name: interval(getattr(seen, name), [getattr(one, name) for one in drawn])
+        name: told(getattr(seen, name), [getattr(one, name) for one in drawn], len(rounds))
         for name in Said.__dataclass_fields__
     }
-    gap = interval(seen.measured - seen.modelled, [one.measured - one.modelled for one in drawn])
-    measured, statuses = figures["measured"], Counter[str]()
+    gaps = [one.measured - one.modelled for one in drawn]
+    gap = told(seen.measured - seen.modelled, gaps, len(rounds))
+    low, high = gap["low"], gap["high"]
+    statuses = Counter[str]()
     for block in blocks:
         statuses.update(block.statuses)
     return {
@@ -311,7 +313,7 @@ def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, 
         "slo_s": slo_s,
         "figures": figures,
         "measured_minus_modelled": gap,
-        "agree": measured["low"] <= seen.modelled <= measured["high"],
+        "agree": None if low is None or high is None else low <= 0 <= high,
     }
 
 
@@ -325,11 +327,13 @@ def draw(own: Sequence[Round], rng: np.random.Generator) -> list[Round]:
     return [own[i] for i in rng.integers(0, len(own), len(own))]
 
 
-def interval(value: float, drawn: Sequence[float]) -> dict[str, float]:
-    """A figure with its 95% interval."""
-    found: NDArray[np.float64] = np.asarray(drawn)
-    low, high = np.quantile(found, (0.025, 0.975))
-    return {"value": float(value), "low": float(low), "high": float(high)}
+def told(value: float, drawn: Sequence[float], rounds: int) -> dict[str, float | None]:
+    """A figure with its 95% interval; no ends under 5 rounds. A figure that is none is an error."""
+    found = interval(value, np.asarray(drawn), rounds)
+    if found is None:
+        msg = f"a figure is {value}: too few batches were served; take longer blocks"
+        raise ArithmeticError(msg)
+    return {"value": found.value, "low": found.low, "high": found.high}
 
 
 def show(result: dict[str, Any]) -> None:
@@ -340,9 +344,10 @@ def show(result: dict[str, Any]) -> None:
     )
     rows = {**result["figures"], "measured - modelled": result["measured_minus_modelled"]}
     for name, figure in rows.items():
-        print(f"{name:<20} {figure['value']:8.4f}  {figure['low']:8.4f} to {figure['high']:.4f}")
-    word = "lies" if result["agree"] else "does not lie"
-    print(f"the modelled excess {word} in the measured one's interval")
+        ends = "" if figure["low"] is None else f"  {figure['low']:8.4f} to {figure['high']:.4f}"
+        print(f"{name:<20} {figure['value']:8.4f}{ends}")
+    words = {True: "agree", False: "do not agree", None: "cannot be compared: too few rounds"}
+    print(f"measured and modelled excess {words[result['agree']]}")
 
 
 if __name__ == "__main__":
