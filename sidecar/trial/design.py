@@ -76,8 +76,8 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         min_gap_steps, max_gap_steps: the corridor, inner steps; `fixed_h` merges in its middle.
         assignments: further settings of the controller, `NAME=VALUE`, in every arm; they win.
         seed: of loads, orders and drawn schedules.
-        count: what is judged: all `violations`, or the `excess` of them that the windows added, by
-            the run's own requests outside of windows under the same load.
+        count: what is judged: all `violations`, or the `excess` of them that the windows added,
+            told by the other runs of the block.
         least_gain_percent: of the control's violations: a gain below that is no claim.
     """
 

@@ -138,8 +138,8 @@ def trial(
         str | None,
         typer.Option(
             metavar="WHAT",
-            help="What is judged: violations, or excess: those that the windows added, by the "
-            "run's own requests outside of them under the same load.",
+            help="What is judged: violations, or excess: those of them that the windows added, "
+            "told by the other runs of a block.",
             show_default="violations",
         ),
     ] = None,
