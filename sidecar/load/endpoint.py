@@ -12,6 +12,9 @@ from slackwater.errors import InputError
 VLLM_TOKENS: dict[str, Any] = {"detokenize": False, "ignore_eos": True}
 """What vLLM needs besides, to serve token-id prompts without a tokenizer to their full length."""
 
+OURS = frozenset({"model", "stream", "prompt", "messages", "max_tokens", "n", "best_of"})
+"""Fields of a request that its outcome rests on: one answer, streamed, as long as asked for."""
+
 POOL = 1 << 14
 OWN = 4
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -26,7 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         model: the name that the server gives its model.
         api: `completions`, or `chat` for `/v1/chat/completions`.
         vocabulary: prompts are token ids drawn from [0, vocabulary); None sends words.
-        extra: further fields of every request's body, such as `VLLM_TOKENS`.
+        extra: further fields of every request's body, such as `VLLM_TOKENS`; none of `OURS`.
         api_key: sent as a bearer token; None sends none.
     """
 
@@ -47,6 +50,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(msg)
         if self.vocabulary is not None and self.api == "chat":
             msg = "chat takes words, not token ids; leave the vocabulary or chat out"
+            raise InputError(msg)
+        ours = ", ".join(sorted(OURS & self.extra.keys()))
+        if ours:
+            msg = f"extra has {ours}: the client asks for one streamed answer itself; leave it out"
             raise InputError(msg)
 
     @property

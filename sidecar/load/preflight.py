@@ -63,7 +63,7 @@ def _read(endpoint: Endpoint, url: str, status: int, body: bytes) -> tuple[str, 
         raise EndpointError(msg)
     try:
         models = tuple(model.id for model in msgspec.json.decode(body, type=_Models).data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         msg = f"{url} does not answer as an OpenAI-compatible server does; correct the URL"
         raise EndpointError(msg) from None
     if endpoint.model not in models:

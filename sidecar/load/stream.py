@@ -1,18 +1,36 @@
 """What a completion's stream says: server-sent events, read chunk by chunk and never kept."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 DATA, DONE = b"data:", b"[DONE]"
 MOST_LINE_BYTES = 1 << 20
+MOST_TOKENS = 1 << 31
+"""More than an answer can have; a sum of so many still fits what reads events and outcomes."""
 
 
-class Usage(msgspec.Struct):
-    """Token counts as the server made them; None where it did not."""
+class Usage(NamedTuple):
+    """Token counts as the server made them; None where it did not, or made what is no count."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+
+class _Counts(msgspec.Struct):
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(_count(self.prompt_tokens), _count(self.completion_tokens))
+
+
+def _count(value: Any) -> int | None:
+    """A whole number from 0 to `MOST_TOKENS`, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 class _Delta(msgspec.Struct):
@@ -30,6 +48,7 @@ class _Choice(msgspec.Struct):
     text: str | None = None
     delta: _Delta | None = None
     finish_reason: str | None = None
+    index: Any = 0
 
 
 class Answer(msgspec.Struct):
@@ -37,8 +56,8 @@ class Answer(msgspec.Struct):
 
     id: str | None = None
     choices: list[_Choice] = []
-    usage: Usage | None = None
-    error: Any = None
+    usage: _Counts | None = None
+    error: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _decode = msgspec.json.Decoder(Answer).decode
@@ -53,7 +72,7 @@ class Reading:
         done: the stream has said that it is complete.
         finish_reason: the last one said.
         usage: the last one said.
-        error: JSON of an error said in the stream.
+        error: JSON of an error said in the stream, as it was said.
         unreadable: data that were no chunks of a completion.
     """
 
@@ -61,6 +80,8 @@ class Reading:
         self._rest = b""
         self.id: str | None = None
         self.begun = False
+        self._choices: set[int] = set()
+        self._ended: set[int] = set()
         self.done = False
         self.finish_reason: str | None = None
         self.usage: Usage | None = None
@@ -83,8 +104,8 @@ class Reading:
 
     @property
     def complete(self) -> bool:
-        """The answer was said to the end."""
-        return self.done or self.finish_reason is not None
+        """The answer was said to the end: so much of it as has begun, where it has several."""
+        return self.done or (self.finish_reason is not None and self._ended >= self._choices)
 
     def _data(self, data: bytes) -> None:
         if data == DONE:
@@ -92,18 +113,24 @@ class Reading:
             return
         try:
             answer = _decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.unreadable += 1
             return
         self.id = self.id or answer.id
-        self.usage = answer.usage or self.usage
-        if answer.error is not None:
-            self.error = msgspec.json.encode(answer.error).decode()
+        if answer.usage is not None:
+            self.usage = answer.usage.usage
+        error = bytes(answer.error)
+        if error != b"null":
+            self.error = error.decode(errors="replace")
         for choice in answer.choices:
             self._choice(choice)
 
     def _choice(self, choice: _Choice) -> None:
-        self.finish_reason = choice.finish_reason or self.finish_reason
+        index = choice.index if isinstance(choice.index, int) else 0
+        self._choices.add(index)
+        if choice.finish_reason:
+            self._ended.add(index)
+            self.finish_reason = choice.finish_reason
         # A chat stream opens with a role before there is a token. A completion that is not
         # detokenized says its tokens as empty text.
         says = choice.text is not None if choice.delta is None else choice.delta.says

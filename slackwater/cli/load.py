@@ -192,7 +192,7 @@ def _fields(extra: str | None) -> dict[str, Any]:
     try:
         return msgspec.json.decode(extra, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        msg = f'--extra {extra!r} is no JSON object ({error}); give one such as {{"n": 1}}'
+        msg = f'--extra {extra!r} is no JSON object ({error}); give one such as {{"top_p": 0.9}}'
         raise InputError(msg) from None
 
 

@@ -302,6 +302,48 @@ def test_a_chat_that_opens_with_a_role_has_no_token_yet():
     assert reading.unreadable == 0
 
 
+def chunk(**fields):
+    return b"data: " + msgspec.json.encode(fields) + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "tokens"),
+    [("16", 16), ("16.0", 16), ("0", 0), ("-1", None), ("1.5", None), ("1" + 22 * "0", None)]
+    + [(odd, None) for odd in ("true", '"16"', "[]", "null", "1e300")],
+)
+def test_a_count_that_can_be_none_is_unknown_and_costs_no_token(said, tokens):
+    reading = Reading()
+    usage = f'{{"prompt_tokens": 7, "completion_tokens": {said}}}'
+    reading.feed(f'data: {{"choices": [{{"text": "a"}}], "usage": {usage}}}\n'.encode())
+    assert reading.usage == (7, tokens)
+    assert (reading.begun, reading.unreadable) == (True, 0)
+
+
+def test_json_of_any_depth_and_errors_of_any_form_are_borne():
+    deep = b"[" * 5000 + b"]" * 5000
+    for field in (b"error", b"choices", b"other"):
+        reading = Reading()
+        reading.feed(b'data: {"' + field + b'": ' + deep + b"}\n")
+        assert (reading.unreadable, reading.error) == (1, None)
+    reading = Reading()
+    reading.feed(b'data: {"error": null}\n')
+    assert reading.error is None
+    reading.feed(b'data: {"error": {"code": 99999999999999999999999}}\n')
+    assert reading.error == '{"code": 99999999999999999999999}'
+
+
+def test_an_answer_of_several_choices_is_complete_when_each_that_began_has_ended():
+    reading = Reading()
+    for index in (0, 1):
+        reading.feed(chunk(choices=[{"index": index, "text": "a", "finish_reason": None}]))
+    reading.feed(chunk(choices=[{"index": 1, "text": "b", "finish_reason": "stop"}]))
+    # Some servers say more of a choice that has ended.
+    reading.feed(chunk(choices=[{"index": 1, "text": "", "finish_reason": None}]))
+    assert not reading.complete
+    reading.feed(chunk(choices=[{"index": 0, "text": "b", "finish_reason": "length"}]))
+    assert reading.complete
+
+
 def test_a_trace_is_scheduled_as_it_arrived_at_any_speed_with_lengths_that_fit():
     trace = generate("bursty", 20.0, 8.0, seed=1)
     plain = list(scheduled(trace))
@@ -339,6 +381,8 @@ def test_outcomes_go_through_json_lines():
         ({"url": "127.0.0.1:8000"}, "is no URL"),
         ({"url": "http://h", "vocabulary": 0}, "1 or more"),
         ({"url": "http://h", "vocabulary": 9, "api": "chat"}, "chat takes words"),
+        ({"url": "http://h", "extra": {"n": 2, "top_p": 1}}, "extra has n: .* leave it out"),
+        ({"url": "http://h", "extra": {"stream": False, "best_of": 2}}, "has best_of, stream:"),
     ],
 )
 def test_an_endpoint_that_cannot_be_is_refused(given, says):

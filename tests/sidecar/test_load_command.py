@@ -110,6 +110,7 @@ async def interrupt_after(server, count):
     ("arguments", "says"),
     [
         (["--extra", "nope"], "is no JSON object"),
+        (["--extra", '{"n": 2}'], "extra has n"),
         (["--timeout", "0"], "the time-out is 0 s"),
         (["--closed-loop", "--regime", "bursty"], "makes its own traffic"),
         (["--closed-loop", "--rate", "9"], "--rate is given; leave out one"),
