@@ -1,12 +1,15 @@
 """The record of a calibration: JSON lines, one for what was set up and one a block as it ends.
 
-A block is written and synced whole; a line that a crash cut short is left out when it is read.
+A block is written and synced whole; a line that a crash cut short is left out when it is read, and
+the next block takes its place. Who writes holds it (`sidecar.held`); a look changes nothing.
 """
 
+import contextlib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import msgspec
 
@@ -89,26 +92,39 @@ class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ca
 
 
 class Record:
-    """A record that is being written; `open_new` or `reopen` make one."""
+    """A record that is being written; `open_new` or `reopen` make one.
 
-    def __init__(self, path: Path, set_up: SetUp, blocks: Sequence[PlayedBlock] = ()) -> None:
+    Args:
+        path: of its file.
+        set_up: its first line.
+        blocks: the others.
+        end: bytes of the file that are whole lines.
+    """
+
+    def __init__(
+        self, path: Path, set_up: SetUp, blocks: Sequence[PlayedBlock] = (), end: int = 0
+    ) -> None:
         self.path = path
         self.set_up = set_up
         self.blocks = list(blocks)
+        self._end = end
 
     @classmethod
     def open_new(cls, path: Path, set_up: SetUp) -> "Record":
         """Begin a file that is not there yet; raises `InputError`."""
+        record = cls(path, set_up)
         try:
             with path.open("xb") as file:
-                _append(file, set_up)
+                record._write(file, set_up)
         except FileExistsError:
             msg = f"{path} is there; continue it with --resume {path}, or name another --output"
             raise InputError(msg) from None
         except OSError as error:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
             msg = f"cannot write {path}: {error.strerror}; name another --output"
             raise InputError(msg) from None
-        return cls(path, set_up)
+        return record
 
     @classmethod
     def reopen(cls, path: Path) -> "Record":
@@ -118,23 +134,29 @@ class Record:
         except OSError as error:
             msg = f"cannot read --resume {path}: {error.strerror}"
             raise InputError(msg) from None
-        whole = text[: text.rfind(b"\n") + 1].splitlines()
+        end = text.rfind(b"\n") + 1
+        whole = text[:end].splitlines()
         try:
             set_up = msgspec.json.decode(whole[0] if whole else b"", type=SetUp)
             blocks = [msgspec.json.decode(line, type=PlayedBlock) for line in whole[1:]]
         except msgspec.MsgspecError as error:
             msg = f"{path} is no record of a calibration: {error}; give what --output left beside"
             raise InputError(msg) from None
-        if len(text) > sum(len(line) + 1 for line in whole):
-            os.truncate(path, sum(len(line) + 1 for line in whole))
-        return cls(path, set_up, blocks)
+        record = cls(path, set_up, blocks, end)
+        if twice := [number for number, times in record._times.items() if times > 1]:
+            msg = (
+                f"block {min(twice)} of {path} is there whole twice: two processes wrote this "
+                "record, and its figures would count requests twice; measure anew"
+            )
+            raise InputError(msg)
+        return record
 
     def add(self, block: PlayedBlock) -> None:
         """Write a block; raises `SlackwaterError` when it cannot be."""
         self.blocks.append(block)
         try:
-            with self.path.open("ab") as file:
-                _append(file, block)
+            with self.path.open("r+b") as file:
+                self._write(file, block)
         except OSError as error:
             msg = f"cannot write {self.path}: {error.strerror}; free space, then --resume it"
             raise SlackwaterError(msg) from None
@@ -142,10 +164,17 @@ class Record:
     @property
     def played(self) -> set[int]:
         """Numbers of the blocks that are complete."""
-        return {block.number for block in self.blocks if block.complete and block.arm != WARM_UP}
+        return set(self._times)
 
+    @property
+    def _times(self) -> Counter[int]:
+        """How often each block is there whole."""
+        return Counter(b.number for b in self.blocks if b.complete and b.arm != WARM_UP)
 
-def _append(file: Any, line: SetUp | PlayedBlock) -> None:
-    file.write(msgspec.json.encode(line) + b"\n")
-    file.flush()
-    os.fsync(file.fileno())
+    def _write(self, file: IO[bytes], line: SetUp | PlayedBlock) -> None:
+        file.truncate(self._end)
+        file.seek(self._end)
+        file.write(msgspec.json.encode(line) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+        self._end = file.tell()

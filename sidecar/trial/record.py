@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -251,13 +252,22 @@ class TrialLog:
         if not self.path.exists():
             return []
         try:
-            return [
+            runs = [
                 (row["run_id"], row["status"], msgspec.json.decode(row["trial"], type=About))
                 for row in self._ask(TRIALS)
             ]
         except (msgspec.MsgspecError, TypeError) as error:
             msg = f"{self.path}: its runs are not those of a trial that this version made: {error}"
             raise InputError(msg) from None
+        whole = Counter((a.block, a.arm) for _, status, a in runs if status == "complete")
+        if twice := [one for one, times in whole.items() if times > 1]:
+            block, arm = min(twice)
+            msg = (
+                f"{self.path}: {arm} in block {block} is there whole twice: two processes wrote "
+                "this log side by side, and it is no evidence; begin another"
+            )
+            raise InputError(msg)
+        return runs
 
     def _begin(self, run_log: Path) -> None:
         # Under its name only once it is whole.

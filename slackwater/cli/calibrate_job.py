@@ -181,6 +181,7 @@ def _recorded(
 ) -> "tuple[Record | None, bool]":
     """Every block played that can be, and whether that is all; None when there was to be none."""
     from sidecar.experiment.record import Record
+    from sidecar.held import held
     from sidecar.load import Anchor
     from slackwater.cli.saying import Saying
     from slackwater.testbed.signals import Interrupted
@@ -191,6 +192,10 @@ def _recorded(
         if whole or not asked.server.given:
             return kept, True
     with contextlib.ExitStack() as stack:
+        if kept is not None:
+            stack.enter_context(held(kept.path))
+            # Another process may have gone on with it until now.
+            kept = Record.reopen(kept.path)
         folder = Path(stack.enter_context(_beside(asked)))
         say = Saying(console, wants_plain)
         stack.callback(say.end)
@@ -213,6 +218,7 @@ def _recorded(
                     say.word("asking the server, one request at a time")
                 load = _load(asked, endpoint, signals)
                 record = _new_record(asked, endpoint, load, merging, anchor)
+                stack.enter_context(held(record.path))
         except Interrupted:
             return kept, False
         return record, _play(record, endpoint, merging, anchor, signals, say)

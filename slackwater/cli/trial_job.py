@@ -49,6 +49,7 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     """Play what is left, judge and print; the exit code. Raises `SlackwaterError`."""
     from rich.console import Console
 
+    from sidecar.held import held
     from sidecar.trial.record import TrialLog
     from slackwater.cli.trial_judge import judged
     from slackwater.cli.trial_output import print_document, print_trial
@@ -63,7 +64,7 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     log = TrialLog(asked.resume or _new_path(asked.db))
     whole, interrupted = True, 130
     if asked.server.given:
-        with StopSignals() as signals:
+        with held(log.path), StopSignals() as signals:
             whole = _play(asked, design, claim, log, signals, Console(stderr=True), wants_plain)
             interrupted = signals.exit_code
     out = Console(highlight=False)

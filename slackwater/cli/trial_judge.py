@@ -51,7 +51,7 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
             least_gain,
             design.run_s,
             CELL_S,
-            design.runs - len(played),
+            _left(design, played),
             design.count == "excess",
         )
         found = judge_pairs(outcomes, windows, asked, rng)
@@ -64,6 +64,12 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
             f"{', '.join(design.policies)}"
         )
     return _document(log, design, claim, played, excess, found, notes)
+
+
+def _left(design: "TrialDesign", played: "list[Played]") -> int:
+    """How many of the planned runs are not there."""
+    there = {(one.about.block, one.about.arm) for one in played}
+    return sum((one.block, one.arm) not in there for one in design.planned())
 
 
 def outcomes_of(

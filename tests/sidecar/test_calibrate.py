@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import json
+import subprocess
+import sys
+import textwrap
 import threading
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from sidecar.experiment.merging import CommandMerging, MergeError
 from sidecar.experiment.observing import accounts, discarded, observed
 from sidecar.experiment.play import Experiment
 from sidecar.experiment.record import Record, SetUp
+from sidecar.held import held
 from sidecar.load import Anchor, Endpoint, Limits
 from slackwater.cli import calibrate_job, trial_job
 from slackwater.cli.calibrate import calibrate
@@ -177,7 +181,49 @@ def test_line_that_a_crash_cut_short_is_left_out(played, tmp_path):
     path.write_bytes(played.path.read_bytes()[:-100])
     torn = Record.reopen(path)
     assert len(torn.blocks) == len(played.blocks) - 1
-    assert path.read_bytes().endswith(b"\n")
+    # A look changes nothing: another process may be writing that line. The next block replaces it.
+    assert path.read_bytes() == played.path.read_bytes()[:-100]
+    torn.add(played.blocks[-1])
+    assert path.read_bytes() == played.path.read_bytes()
+
+
+def test_record_that_two_processes_wrote_is_no_evidence(played, tmp_path):
+    path = tmp_path / "twice.json.jsonl"
+    lines = played.path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines, lines[3]]))
+    with pytest.raises(InputError, match=r"block 1 of .* is there whole twice"):
+        Record.reopen(path)
+    # Every going on warms up once more.
+    path.write_bytes(b"".join([*lines, lines[1]]))
+    assert Record.reopen(path).played == played.played
+
+
+def test_record_that_another_process_writes_is_not_gone_on_with(server, tmp_path):
+    record = new_record(tmp_path / "one.json.jsonl", Anchor.now(), rounds=1)
+    wanted = asked(resume=record.path, endpoint=server.url, model=MODEL, merge_command=MERGE)
+    with held(record.path), pytest.raises(InputError, match=r"another process is writing .*jsonl"):
+        calibrate_job.run(wanted, as_json=False, wants_plain=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["one.json.jsonl"]
+
+
+def test_file_is_held_by_one_at_a_time_and_free_once_its_holder_is_killed(tmp_path):
+    path = tmp_path / "x"
+    program = f"""
+        import pathlib, signal, sidecar.held
+        with sidecar.held.held(pathlib.Path({str(path)!r})):
+            print("held", flush=True)
+            signal.pause()
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another process"), held(path):
+            pass
+        other.kill()
+    with held(path), pytest.raises(InputError, match="another process"), held(path):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_merge_command_that_fails_ends_it_with_its_last_words(server, tmp_path):

@@ -18,6 +18,7 @@ from calibration.gate import Step as GateStep
 from calibration.live import Asked as Scored
 from calibration.live import LiveRun, score
 from calibration.paired import Asked, Judged, RunOutcome, excess, judge_pairs
+from sidecar.held import held
 from sidecar.load import Endpoint
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
@@ -25,7 +26,7 @@ from sidecar.trial.play import Trial, _taken
 from sidecar.trial.record import About, TrialLog
 from slackwater.cli import trial_job
 from slackwater.cli.trial import trial
-from slackwater.cli.trial_judge import judged
+from slackwater.cli.trial_judge import _left, judged
 from slackwater.cli.trial_output import headline, print_trial
 from slackwater.cli.trial_progress import left, plan
 from slackwater.errors import InputError, SlackwaterError
@@ -679,6 +680,25 @@ def test_options_that_cannot_be_are_refused_before_anything_starts(
 ) -> None:
     with pytest.raises(InputError, match=said):
         trial(**given)  # type: ignore[arg-type]
+
+
+def test_a_log_that_two_processes_wrote_is_no_evidence(tmp_path: Path) -> None:
+    path = log_of(tmp_path / "trial.duckdb", "slack")
+    (played,) = TrialLog(path).played()
+    TrialLog(path).keep(another(tmp_path / "one.duckdb", "t-again"), "t-again", played.about)
+    with pytest.raises(InputError, match="slack in block 0 is there whole twice"):
+        trial(resume=path)
+
+
+def test_a_log_that_another_process_writes_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = log_of(tmp_path / "trial.duckdb", "slack")
+    with held(path), pytest.raises(InputError, match=r"another process is writing .*trial\.duckdb"):
+        trial(resume=path, endpoint="http://127.0.0.1:1", model="m")
+
+
+def test_runs_that_are_left_are_those_planned_that_are_not_there(tmp_path: Path) -> None:
+    (played,) = TrialLog(log_of(tmp_path / "trial.duckdb", "slack")).played()
+    assert _left(DESIGN, [played]) == _left(DESIGN, [played, played]) == DESIGN.runs - 1
 
 
 def test_a_log_that_is_there_is_not_written_over(tmp_path: Path) -> None:
