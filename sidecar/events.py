@@ -37,7 +37,7 @@ def request_event(outcome: Outcome, run_id: str, sidecar: str) -> Request | None
 async def sample_load(
     emit: Emit,
     in_flight: Callable[[], int],
-    anchor: Anchor,
+    now_us: Callable[[], int],
     run_id: str,
     sidecar: str,
     dropped: Callable[[], int],
@@ -52,7 +52,7 @@ async def sample_load(
         emit(
             Load(
                 run_id=run_id,
-                at_us=anchor.now_us(),
+                at_us=now_us(),
                 sidecar=sidecar,
                 running=in_flight(),
                 waiting=None,
@@ -88,7 +88,7 @@ class Publisher:
         await sample_load(
             self._outbox.put,
             lambda: self._account.in_flight,
-            self._anchor,
+            self._anchor.now_us,
             source.run_id,
             source.sidecar,
             lambda: self._outbox.dropped,

@@ -28,6 +28,11 @@ class Anchor(NamedTuple):
         """Event time, microseconds since the epoch, of a moment of the monotonic clock."""
         return self.wall_us + (monotonic_ns - self.monotonic_ns) // NS_PER_US
 
+    @property
+    def off_s(self) -> float:
+        """Seconds by which the wall is ahead: it was set, or the host slept, since that look."""
+        return (time.time_ns() // NS_PER_US - self.now_us()) / 1e6
+
     def now_us(self) -> int:
         """Event time now; never goes back, whatever the wall clock does."""
         return self.at(time.monotonic_ns())

@@ -23,6 +23,8 @@ OURS = frozenset({"host", "expect"})
 CLOSE_S = 1.0
 # Less than servers keep an idle connection: uvicorn 5 s.
 KEEP_IDLE_S = 2.0
+# Beyond it the clock was set, or the host has slept: a tap runs for weeks.
+OFF_S = 1.0
 
 
 class Tap:
@@ -34,7 +36,7 @@ class Tap:
     Args:
         settings: the upstream, and the name of its events.
         outbox: takes each event, in the loop's thread.
-        anchor: the clock of all events.
+        anchor: the clock of all events, replaced once the wall is over a second off it.
         log: where failures of the upstream are said.
     """
 
@@ -71,7 +73,7 @@ class Tap:
                 sample_load(
                     self._outbox.put,
                     lambda: self.in_flight,
-                    self._anchor,
+                    self._now_us,
                     *self._whose,
                     lambda: self._outbox.dropped,
                 )
@@ -85,8 +87,16 @@ class Tap:
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
 
+    def _now_us(self) -> int:
+        """Event time now, by the wall as it is set by now."""
+        off_s = self._anchor.off_s
+        if abs(off_s) > OFF_S:
+            self._anchor = Anchor.now()
+            self._log.warning("the clock was set by %+.1f s; events go by it from here on", off_s)
+        return self._anchor.now_us()
+
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        seen = Seen(self._anchor)
+        seen = Seen()
         if not asks_for_tokens(request.method, request.path):
             return await self._pass(request, seen)
         self.in_flight += 1
@@ -100,7 +110,10 @@ class Tap:
             raise
         finally:
             self.in_flight -= 1
-            self._outbox.put(seen.event(status, *self._whose))
+            if seen.fault is not None:
+                self._say(seen.fault)
+            if not seen.redirected:
+                self._outbox.put(seen.event(status, self._anchor, *self._whose))
         return response
 
     async def _pass(self, request: web.BaseRequest, seen: Seen) -> web.StreamResponse:
@@ -129,7 +142,10 @@ class Tap:
         response = web.StreamResponse(
             status=upstream.status,
             reason=upstream.reason,
-            headers=handed_on(upstream.headers.items()),
+            headers=[
+                (name, self._settings.location(value) if name.lower() == "location" else value)
+                for name, value in handed_on(upstream.headers.items())
+            ],
         )
         try:
             await _to_client(response.prepare(request))

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections.abc import Callable
 
 from sidecar.load.anchor import Anchor
 from sidecar.load.stream import Reading, Usage
@@ -21,12 +22,13 @@ class Seen:
 
     Attributes:
         cut: how the answer was cut off; None when it was not.
+        fault: what reading the answer raised, which no client pays for; None when nothing.
     """
 
-    def __init__(self, anchor: Anchor) -> None:
-        self._anchor = anchor
+    def __init__(self) -> None:
         self._number = next(_numbers)
         self.cut: Status | None = None
+        self.fault: Exception | None = None
         self._arrived_ns = time.monotonic_ns()
         self._first_ns: int | None = None
         self._reading = Reading()
@@ -43,18 +45,29 @@ class Seen:
         if not self._streamed and content_type == "application/json":
             self._whole = bytearray()
 
+    @property
+    def redirected(self) -> bool:
+        """The answer only said where else to ask: nothing was served, and nothing failed."""
+        return self._http_status is not None and 300 <= self._http_status < 400
+
     def chunk(self, data: bytes) -> None:
-        """A part of the answer's body has come."""
+        """A part of the answer's body has come; never raises."""
         if not self._readable:
             return
         if self._streamed:
-            self._reading.feed(data)
+            self._read(self._reading.feed, data)
             if self._first_ns is None and self._reading.begun:
                 self._first_ns = time.monotonic_ns()
         elif self._whole is not None:
             self._whole += data
             if len(self._whole) > MOST_WHOLE_BYTES:
                 self._whole = None
+
+    def _read(self, read: Callable[[bytes], None], data: bytes) -> None:
+        try:
+            read(data)
+        except Exception as error:
+            self.fault = error
 
     @property
     def status(self) -> Status:
@@ -65,7 +78,7 @@ class Seen:
         """
         reading = self._reading
         if self._whole:
-            reading.whole(bytes(self._whole))
+            self._read(reading.whole, bytes(self._whole))
         if self.cut is not None and not (self.cut == "aborted" and reading.complete):
             return self.cut
         if self._http_status is None or self._http_status >= 400 or reading.error is not None:
@@ -73,17 +86,17 @@ class Seen:
         cut_short = self._streamed and reading.begun and not reading.complete
         return "aborted" if cut_short or reading.finish_reason == "abort" else "ok"
 
-    def event(self, status: Status, run_id: str, sidecar: str) -> Request:
-        """The event of this request, which ends now."""
+    def event(self, status: Status, anchor: Anchor, run_id: str, sidecar: str) -> Request:
+        """The event of this request, which ends now, by the clock of `anchor`."""
         ended_ns, usage = time.monotonic_ns(), self._reading.usage or Usage()
         well = status == "ok"
         first_ns = self._first_ns if well else None
         return Request(
             run_id=run_id,
-            at_us=self._anchor.at(ended_ns),
+            at_us=anchor.at(ended_ns),
             sidecar=sidecar,
             id=(self._reading.id or "")[:MOST_ID_CHARS] or f"tap-{self._number}",
-            arrival_us=self._anchor.at(self._arrived_ns),
+            arrival_us=anchor.at(self._arrived_ns),
             status=status,
             ttft_s=None if first_ns is None else (first_ns - self._arrived_ns) / NS_PER_S,
             e2e_s=(ended_ns - self._arrived_ns) / NS_PER_S if well else None,

@@ -4,6 +4,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
+from yarl import URL
 
 from slackwater.errors import InputError
 
@@ -50,6 +51,20 @@ class TapSettings(msgspec.Struct, frozen=True, kw_only=True):
     def base(self) -> str:
         """The URL without a slash at its end."""
         return self.upstream.rstrip("/")
+
+    def location(self, said: str) -> str:
+        """Where a redirect of the upstream leads through the tap; elsewhere it leads as it did.
+
+        >>> TapSettings(upstream="http://h:8000/a").location("http://h:8000/a/v1/x?y")
+        '/v1/x?y'
+        """
+        own = URL(self.base, encoded=True)
+        for start in (self.base, str(own), own.raw_path):
+            rest = said.removeprefix(start.rstrip("/")) or "/"
+            # Two slashes would name another host.
+            if rest != said and rest.startswith("/") and not rest.startswith("//"):
+                return rest
+        return said
 
 
 def address(text: str) -> Address:

@@ -49,13 +49,13 @@ class Noted(Outbox):
 
 
 @contextlib.asynccontextmanager
-async def tapped(server=None, upstream=None, saw=lambda event: None):
+async def tapped(server=None, upstream=None, saw=lambda event: None, anchor=None):
     outbox = Noted(saw)
     async with contextlib.AsyncExitStack() as stack:
         if server is not None:
             await stack.enter_async_context(server.serving())
         settings = TapSettings(upstream=upstream or server.url, sidecar="s", run_id="r")
-        tap = Tap(settings, outbox, Anchor.now(), LOG)
+        tap = Tap(settings, outbox, anchor or Anchor.now(), LOG)
         where = await stack.enter_async_context(tap.serving(Address("127.0.0.1", 0)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         yield Behind(tap, f"http://{where.host}:{where.port}", session, outbox.noted)
@@ -135,7 +135,7 @@ FOREIGN = b'data: {"token": {"text": "a"}}\n\n'
     ],
 )
 def test_an_answer_is_whole_when_its_last_token_has_passed(chunks, cut, status):
-    seen = Seen(Anchor.now())
+    seen = Seen()
     seen.answer(200, "text/event-stream", "")
     for chunk in chunks:
         seen.chunk(chunk)
@@ -169,6 +169,84 @@ def test_refusals_pass_and_an_upstream_that_is_down_is_a_bad_gateway(server, htt
     assert status == http_status
     assert said == "out of order" if server else down in said
     assert (event.status, event.e2e_s) == ("error", None)
+
+
+def test_a_redirect_is_no_request_served_and_leads_through_the_tap():
+    async def answer(request):
+        if request.path == "/a/v1/completions":
+            to = f"http://{request.host}/a/v1/other/completions"
+            return web.Response(status=307, headers={"Location": to})
+        return web.json_response({"id": "there", "choices": []})
+
+    async def main():
+        runner = web.ServerRunner(web.Server(answer))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        upstream = "http://{}:{}/a/".format(*runner.addresses[0])
+        async with tapped(upstream=upstream) as behind, behind.ask() as response:
+            await response.read()
+        await runner.cleanup()
+        return response, behind
+
+    response, behind = asyncio.run(main())
+    assert [past.headers["Location"] for past in response.history] == ["/v1/other/completions"]
+    assert (response.status, str(response.url).startswith(behind.url)) == (200, True)
+    assert [(event.status, event.id) for event in behind.requests] == [("ok", "there")]
+
+
+@pytest.mark.parametrize(
+    ("said", "leads"),
+    [
+        ("http://h:8000/a/v1/x?y#z", "/v1/x?y#z"),
+        ("http://h:8000/a", "/"),
+        ("/a/v1/x", "/v1/x"),
+        ("http://h:8000/ab/x", None),
+        ("http://h:8000/a//other/x", None),
+        ("http://h:80001/a/x", None),
+        ("https://h:8000/a/x", None),
+        ("x/y", None),
+    ],
+)
+def test_a_redirect_elsewhere_leads_there(said, leads):
+    assert TapSettings(upstream="http://h:8000/a").location(said) == (leads or said)
+    assert TapSettings(upstream="http://h").location("/v1/x") == "/v1/x"
+
+
+def test_what_the_tap_cannot_read_costs_the_client_nothing(monkeypatch, caplog):
+    def broken(_reading, _chunk):
+        msg = "what a day"
+        raise RuntimeError(msg)
+
+    async def main():
+        async with tapped(OpenAIServer()) as behind, behind.ask() as response:
+            return await response.read(), behind
+
+    monkeypatch.setattr("sidecar.load.stream.Reading.feed", broken)
+    said, behind = asyncio.run(main())
+    assert said.endswith(b"data: [DONE]\n\n")
+    [event] = behind.requests
+    assert (event.status, event.output_tokens) == ("ok", None)
+    assert caplog.text.count("RuntimeError: what a day") == 1
+
+
+def test_a_clock_that_was_set_is_followed_and_lengths_stay_their_own(caplog):
+    now = Anchor.now()
+    # As a tap has it that looked at the clock an hour before it was put right.
+    before = now._replace(wall_us=now.wall_us - 3_600_000_000)
+
+    async def main():
+        slow = OpenAIServer(step_s=0.05)
+        async with tapped(slow, anchor=before) as behind, behind.ask() as response:
+            await response.read()
+        return behind
+
+    behind = asyncio.run(main())
+    [event] = behind.requests
+    for stamped in behind.events:
+        assert 0 <= stamped.at_us - now.wall_us < 60_000_000
+    assert event.at_us - event.arrival_us == pytest.approx(event.e2e_s * 1e6, abs=2)
+    assert 0.1 < event.e2e_s < 60
+    assert caplog.text.count("the clock was set by +3600.0 s") == 1
 
 
 def test_the_load_counts_what_is_in_flight_and_leaves_the_queue_unknown():
