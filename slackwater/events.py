@@ -37,6 +37,7 @@ def about(text: str) -> Meta:
 
 # What a signed 64-bit column of the run log can hold.
 MAX_COUNT = (1 << 63) - 1
+MAX_NAME = 200
 
 TimeUs = Annotated[
     int, Meta(ge=MIN_TIME_US, lt=MAX_TIME_US, description="microseconds since the Unix epoch")
@@ -45,7 +46,7 @@ Seconds = Annotated[float, Meta(ge=0, description="seconds")]
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -6,12 +6,15 @@ stop, and says once that it lost the broker and once that it found it.
 
 import logging
 import threading
+import time
 
 from kafka.errors import KafkaError
 
 from slackwater.errors import BrokerError
 
 RETRY_S = 0.5
+SAY_AGAIN_S = 60.0
+"""From one time that a fault is said, with its traceback, to the next of the same kind."""
 
 
 class Sessions(threading.Thread):
@@ -38,6 +41,7 @@ class Sessions(threading.Thread):
         self._retry_s = retry_s
         self._stopping = threading.Event()
         self._told: bool | None = None
+        self._fault: tuple[type[Exception], float] | None = None
         self.connected = False
 
     def stop(self, timeout_s: float) -> None:
@@ -52,15 +56,25 @@ class Sessions(threading.Thread):
                 self.session()
             except (BrokerError, KafkaError, OSError) as error:
                 self.say_connected(False, str(error))
-            except Exception:
+            except Exception as error:
                 # Whatever goes wrong here must not end reporting for the rest of the run.
-                self._log.exception("the link to Kafka failed; it starts again")
+                self._say_fault(error)
                 self.say_connected(False, "see above")
             self._stopping.wait(self._retry_s)
 
     def session(self) -> None:
         """Connect, call `say_connected`, serve until `stop`; raises when the broker is away."""
         raise NotImplementedError
+
+    def _say_fault(self, error: Exception) -> None:
+        """Say what is no fault of the broker's: one that comes again and again, once a minute."""
+        now_s = time.monotonic()
+        if self._fault is not None:
+            kind, said_at_s = self._fault
+            if kind is type(error) and now_s - said_at_s < SAY_AGAIN_S:
+                return
+        self._fault = type(error), now_s
+        self._log.exception("the link to Kafka failed; it starts again")
 
     def say_connected(self, connected: bool, why: str = "") -> None:
         """Note whether the broker answers, and say so when that has changed."""

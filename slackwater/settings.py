@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from slackwater.errors import InputError
+from slackwater.events import MAX_NAME
 
 BOOTSTRAP_ENV = "KAFKA_BOOTSTRAP_SERVERS"
 PREFIX_ENV = "SLACKWATER_TOPIC_PREFIX"
@@ -33,7 +34,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: str | None) -> "RunSettings":
         """Explicit values first, then the environment, then the defaults.
 
-        Raises `InputError` when no broker is named or its address is not HOST:PORT.
+        Raises `InputError` when no broker is named, its address is not HOST:PORT, or another value
+        is no name that an event can carry.
         """
         names = {
             "bootstrap": BOOTSTRAP_ENV,
@@ -49,7 +51,23 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 'HOST:PORT to a command, RunSettings.from_env(bootstrap="HOST:PORT") in a program'
             )
             raise InputError(msg)
+        for key in found.keys() - {"bootstrap"}:
+            check_name(found[key], key if given.get(key) else names[key])
         return cls(**{**found, "bootstrap": check_bootstrap(found["bootstrap"])})
+
+
+def check_name(text: str, what: str) -> str:
+    """Return `text` when an event can carry it as a name; raises `InputError` otherwise.
+
+    What is sent in spite of it reaches the broker, and no reader takes it.
+    """
+    if not 1 <= len(text) <= MAX_NAME:
+        msg = f"{what} has {len(text)} characters; a name in events has 1 to {MAX_NAME}"
+        raise InputError(msg)
+    if text.encode(errors="replace").decode() != text:
+        msg = f"{what} is {text!a}, which is no UTF-8 text; choose a name that is"
+        raise InputError(msg)
+    return text
 
 
 def check_bootstrap(text: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from yarl import URL
 
 from slackwater.errors import InputError
+from slackwater.settings import check_name
 
 GENERATIONS = (
     "/completions",
@@ -46,6 +47,8 @@ class TapSettings(msgspec.Struct, frozen=True, kw_only=True):
         if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query:
             msg = f"--upstream {self.upstream!r} is no URL of a server; give http://HOST:PORT"
             raise InputError(msg)
+        check_name(self.sidecar, "--sidecar")
+        check_name(self.run_id, "run_id")
 
     @property
     def base(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.clock import CLOCK_ENV, RunClock
 from slackwater.errors import InputError
-from slackwater.settings import SIDECAR_ENV, RunSettings
+from slackwater.settings import SIDECAR_ENV, RunSettings, check_name
 from slackwater.vllm.reading import Source
 
 LONGEST_NAME = 150
@@ -43,7 +43,7 @@ def _name(vllm_config: Any, engine_index: int, env: Mapping[str, str]) -> str:
         name += f"-engine{engine_index}"
     if _parallel(vllm_config, "_api_process_count") > 1:
         name += f"-api{getattr(vllm_config.parallel_config, '_api_process_rank', os.getpid())}"
-    return name
+    return check_name(name, SIDECAR_ENV)
 
 
 def _parallel(vllm_config: Any, name: str) -> int:

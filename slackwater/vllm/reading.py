@@ -14,10 +14,9 @@ from typing import Any
 
 from slackwater.clock import US_PER_S, RunClock
 from slackwater.errors import EventError
-from slackwater.events import MAX_COUNT, MAX_TIME_US, MIN_TIME_US, Load, Request
+from slackwater.events import MAX_COUNT, MAX_NAME, MAX_TIME_US, MIN_TIME_US, Load, Request
 from slackwater.statuses import Status
 
-MAX_NAME = 200
 FOREVER_S = 1e12
 OK = frozenset({"stop", "length", "repetition"})
 

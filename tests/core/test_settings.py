@@ -1,9 +1,11 @@
 """Settings are strict: what is not known or not an address is an error that names it."""
 
+import msgspec
 import pytest
 
 from slackwater.errors import InputError
-from slackwater.settings import RunSettings, check_bootstrap
+from slackwater.events import MAX_NAME, Name
+from slackwater.settings import RunSettings, check_bootstrap, check_name
 
 
 def test_given_values_win_over_the_environment_and_that_over_defaults():
@@ -52,6 +54,33 @@ def test_bad_broker_address_is_refused_by_its_value(text):
 @pytest.mark.parametrize("text", ["localhost:9092", "10.0.0.1:1", "a:1,b:65535", "[::1]:9092"])
 def test_good_broker_addresses_pass_unchanged(text):
     assert check_bootstrap(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "x", "x" * MAX_NAME, "x" * (MAX_NAME + 1), "é" * MAX_NAME])
+def test_a_name_is_taken_when_an_event_can_carry_it(text):
+    try:
+        msgspec.json.decode(msgspec.json.encode(text), type=Name)
+    except msgspec.ValidationError:
+        with pytest.raises(InputError, match=r"--it has \d+ characters; .* has 1 to 200"):
+            check_name(text, "--it")
+    else:
+        assert check_name(text, "--it") == text
+
+
+@pytest.mark.parametrize(
+    ("setting", "variable"),
+    [
+        ("run_id", "SLACKWATER_RUN_ID"),
+        ("group", "SLACKWATER_GROUP"),
+        ("prefix", "SLACKWATER_TOPIC_PREFIX"),
+    ],
+)
+def test_a_setting_that_no_event_can_carry_is_refused_by_its_name(setting, variable):
+    with pytest.raises(InputError, match=f"{setting} has 201 characters"):
+        RunSettings.from_env({}, bootstrap="a:1", **{setting: "x" * 201})
+    # As the environment gives bytes that are no UTF-8.
+    with pytest.raises(InputError, match=rf"{variable} is 'x.udcff', which is no UTF-8"):
+        RunSettings.from_env({variable: "x\udcff"}, bootstrap="a:1")
 
 
 def test_settings_are_frozen():

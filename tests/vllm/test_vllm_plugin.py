@@ -81,6 +81,9 @@ def test_without_a_broker_s_name_nothing_is_started(
         ("KAFKA_BOOTSTRAP_SERVERS", "nonsense"),
         ("SLACKWATER_CLOCK", "0,0,20.0"),
         ("SLACKWATER_SIDECAR", "x" * 151),
+        ("SLACKWATER_SIDECAR", "left\udcff"),
+        ("SLACKWATER_RUN_ID", "x" * 201),
+        ("SLACKWATER_RUN_ID", "r\udcff"),
     ],
 )
 def test_settings_that_cannot_be_used_are_said_and_the_server_goes_on(
