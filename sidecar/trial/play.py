@@ -206,8 +206,18 @@ class Trial:
             if summary.rows:
                 client = dict(outcome.summaries.get(NAME, {}))
                 about = msgspec.structs.replace(about, client=client, problems=summary.problems)
-                self.log.keep(plan.db, plan.run_id, about)
+                self._keep(plan, about)
         return summary.status == "complete"
+
+    def _keep(self, plan: Plan, about: About) -> None:
+        """Add a run to the log; one that cannot be added stays beside it, and that is said."""
+        try:
+            self.log.keep(plan.db, plan.run_id, about, self.say)
+        except RunLogError as error:
+            beside = self._folder / f"{plan.run_id}.duckdb"
+            plan.db.rename(beside)
+            msg = f"{error}; it stays as {beside}, and --resume {self.log.path} plays it again"
+            raise RunLogError(msg) from error
 
     def _about(self, planned: PlannedRun, attempt: int, drawn: Matched | None) -> About:
         return About(

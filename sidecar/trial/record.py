@@ -3,7 +3,9 @@
 import itertools
 import os
 import shutil
+import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +16,7 @@ from slackwater.clock import US_PER_S
 from slackwater.errors import InputError, RunLogError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from duckdb import DuckDBPyConnection
 
     from calibration.paired import ServedRun
 
@@ -22,6 +24,9 @@ Rows = list[dict[str, Any]]
 
 ONE = "one_run"
 NOT_OF_A_RUN = ("schema_info",)
+HELD = "Could not set lock"
+JUDGE_PATIENCE_S = 3.0
+AGAIN_S = 0.25
 
 TRIALS = """
 SELECT run_id, status, settings ->> '$.trial' AS trial FROM runs
@@ -153,7 +158,13 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialLog:
-    """The log at `path`; it is a run log from the first run on, and not there before."""
+    """The log at `path`; it is a run log from the first run on, and not there before.
+
+    Attributes:
+        patience_s: how long a run that is to be kept waits for somebody who has the log open.
+    """
+
+    patience_s = 60.0
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -196,8 +207,17 @@ class TrialLog:
                     found[one.run_id] = added
         return found
 
-    def keep(self, run_log: Path, run_id: str, about: About) -> None:
-        """Add the one run of a closed log, all of it or nothing; raises `RunLogError`."""
+    def keep(
+        self,
+        run_log: Path,
+        run_id: str,
+        about: About,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Add the one run of a closed log, all of it or nothing; raises `RunLogError`.
+
+        `say` is told in words when the log is waited for.
+        """
         import duckdb
 
         try:
@@ -209,7 +229,7 @@ class TrialLog:
             if not self.path.exists():
                 self._begin(run_log)
                 return
-            with duckdb.connect(str(self.path)) as log:
+            with self._opened(self.patience_s, say) as log:
                 log.execute(f"ATTACH {_quoted(run_log)} AS {ONE} (READ_ONLY)")
                 names = log.execute(
                     "SELECT table_name FROM duckdb_tables() WHERE database_name = ?", [ONE]
@@ -229,7 +249,7 @@ class TrialLog:
         import duckdb
 
         try:
-            with duckdb.connect(str(self.path)) as log:
+            with self._opened(JUDGE_PATIENCE_S, lambda _: None) as log:
                 log.execute("BEGIN")
                 for row in rows:
                     log.execute(
@@ -244,8 +264,23 @@ class TrialLog:
                     )
                 log.execute("COMMIT")
         except duckdb.Error as error:
-            msg = f"verdicts cannot be written to {self.path}: {str(error).strip()}"
+            text = str(error).strip().partition("\n")[0]
+            msg = f"verdicts cannot be written to {self.path}: {text}"
             raise RunLogError(msg) from error
+
+    def _opened(self, patience_s: float, say: Callable[[str], None]) -> "DuckDBPyConnection":
+        """The log, open for writing; whoever reads it is waited for. Raises `duckdb.Error`."""
+        import duckdb
+
+        until_s = time.monotonic() + patience_s
+        while True:
+            try:
+                return duckdb.connect(str(self.path))
+            except duckdb.IOException as error:
+                if HELD not in str(error) or time.monotonic() > until_s:
+                    raise
+            say(f"{self.path} is open in another process: waiting for its end, {patience_s:g} s")
+            time.sleep(AGAIN_S)
 
     def _runs(self) -> list[tuple[str, str, About]]:
         """Name, status and notes of every run, in order."""

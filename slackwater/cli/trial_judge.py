@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from slackwater.errors import InputError
+from slackwater.errors import InputError, RunLogError
 
 if TYPE_CHECKING:
     from calibration.live import LiveScored
@@ -55,7 +55,10 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
             design.count == "excess",
         )
         found = judge_pairs(outcomes, windows, asked, rng)
-        log.judge([_row(log, design, one) for one in found])
+        try:
+            log.judge([_row(log, design, one) for one in found])
+        except RunLogError as error:
+            notes.append(str(error))
     else:
         notes.append("no policy has a run beside its control yet: there is nothing to judge")
     if claim is None and len(design.policies) > 1:

@@ -4,6 +4,8 @@ import io
 import itertools
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from calibration.live import LiveRun, score
 from calibration.paired import Asked, Judged, RunOutcome, excess, judge_pairs
 from sidecar.held import held
 from sidecar.load import Endpoint
+from sidecar.trial import record
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
 from sidecar.trial.play import Trial, _taken
@@ -29,7 +32,7 @@ from slackwater.cli.trial import trial
 from slackwater.cli.trial_judge import _left, judged
 from slackwater.cli.trial_output import headline, print_trial
 from slackwater.cli.trial_progress import left, plan
-from slackwater.errors import InputError, SlackwaterError
+from slackwater.errors import InputError, RunLogError, SlackwaterError
 from slackwater.events import Finished, MergeCommand, Request, Started, Step
 from slackwater.testbed.signals import StopSignals
 from slackwater.testbed.summary import UNFINISHED, Summary
@@ -563,13 +566,15 @@ def _it_is_judged(log: TrialLog) -> None:
     assert "fewer than 6 runs can show no gain at all" in text
 
 
+def trial_of(log: TrialLog, claim: str | None = None) -> Trial:
+    endpoint = Endpoint(url="http://127.0.0.1:1", model="m")
+    return Trial("t", DESIGN, log, endpoint, StopSignals(), lambda _: None, lambda _: None, claim)
+
+
 def log_of(path: Path, claim: str | None) -> Path:
     """A log of the first run of a trial."""
     one_run(path.with_name("one.duckdb"), "t-slack")
-    endpoint = Endpoint(url="http://127.0.0.1:1", model="m")
-    ours = Trial(
-        "t", DESIGN, TrialLog(path), endpoint, StopSignals(), lambda _: None, lambda _: None, claim
-    )
+    ours = trial_of(TrialLog(path), claim)
     first = next(one for one in DESIGN.planned() if one.arm == "slack")
     ours.log.keep(path.with_name("one.duckdb"), "t-slack", ours._about(first, 0, None))
     return path
@@ -694,6 +699,67 @@ def test_a_log_that_another_process_writes_is_not_gone_on_with(tmp_path: Path) -
     path = log_of(tmp_path / "trial.duckdb", "slack")
     with held(path), pytest.raises(InputError, match=r"another process is writing .*trial\.duckdb"):
         trial(resume=path, endpoint="http://127.0.0.1:1", model="m")
+
+
+def onlooker(path: Path) -> subprocess.Popen[str]:
+    """Another process that has the log open for reading, as a notebook has."""
+    program = f"import duckdb; c = duckdb.connect({str(path)!r}, read_only=True); print(); input()"
+    other = subprocess.Popen(
+        [sys.executable, "-uc", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    other.stdout.readline()
+    return other
+
+
+def test_an_onlooker_is_waited_for_and_no_run_is_lost(tmp_path: Path) -> None:
+    log = TrialLog(log_of(tmp_path / "trial.duckdb", "slack"))
+    (played,) = log.played()
+    about = msgspec.structs.replace(played.about, arm="fixed_h")
+    run_log = another(tmp_path / "one.duckdb", "t-fixed")
+    said: list[str] = []
+    with onlooker(log.path) as other:
+
+        def end(text: str) -> None:
+            said.append(text)
+            other.communicate("")
+
+        log.keep(run_log, "t-fixed", about, end)
+    assert [one.partition(":")[0] for one in said] == [f"{log.path} is open in another process"]
+    assert {one.about.arm for one in log.played()} == {"slack", "fixed_h"}
+
+
+def test_a_run_that_cannot_be_added_stays_beside_the_log(tmp_path: Path) -> None:
+    log = TrialLog(log_of(tmp_path / "trial.duckdb", "slack"))
+    log.patience_s = 0.0
+    ours = trial_of(log)
+    other = another(tmp_path / "one.duckdb", "t-none")
+    planned = next(one for one in DESIGN.planned() if one.arm == "none")
+    plan = ours._plan(planned, 0, other, None)
+    with onlooker(log.path) as there:
+        with pytest.raises(
+            RunLogError, match=rf"it stays as .*{plan.run_id}\.duckdb, and --resume"
+        ):
+            ours._keep(plan, ours._about(planned, 0, None))
+        there.communicate("")
+    assert not other.exists()
+    assert (tmp_path / f"{plan.run_id}.duckdb").is_file()
+
+
+def test_a_log_that_cannot_be_written_is_judged_and_that_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "JUDGE_PATIENCE_S", 0.0)
+    log = TrialLog(log_of(tmp_path / "trial.duckdb", "slack"))
+    (played,) = log.played()
+    control = msgspec.structs.replace(played.about, arm="random:slack")
+    log.keep(another(tmp_path / "one.duckdb", "t-random"), "t-random", control)
+    with onlooker(log.path) as there:
+        document = judged(log, DESIGN, "slack")
+        there.communicate("")
+    assert [one["policy"] for one in document["verdicts"]] == ["slack"]
+    assert any("verdicts cannot be written" in note for note in document["notes"])
+    assert log._ask("SELECT * FROM verdicts") == []
 
 
 def test_runs_that_are_left_are_those_planned_that_are_not_there(tmp_path: Path) -> None:
