@@ -2,11 +2,11 @@
 
 import random
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from sidecar.load.schedule import Scheduled
+from sidecar.url import check_url
 from slackwater.errors import InputError
 
 VLLM_TOKENS: dict[str, Any] = {"detokenize": False, "ignore_eos": True}
@@ -41,10 +41,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            msg = f"endpoint {self.url!r} is no URL; give http://HOST:PORT"
-            raise InputError(msg)
+        check_url(self.url, "endpoint")
         if self.vocabulary is not None and self.vocabulary < 1:
             msg = f"a vocabulary of {self.vocabulary} tokens has no ids; it must be 1 or more"
             raise InputError(msg)

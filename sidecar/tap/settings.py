@@ -1,11 +1,11 @@
 """What a tap stands in front of, and under which name it reports."""
 
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 from yarl import URL
 
+from sidecar.url import check_url
 from slackwater.errors import InputError
 from slackwater.settings import check_name
 
@@ -43,10 +43,7 @@ class TapSettings(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.upstream)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query:
-            msg = f"--upstream {self.upstream!r} is no URL of a server; give http://HOST:PORT"
-            raise InputError(msg)
+        check_url(self.upstream, "--upstream")
         check_name(self.sidecar, "--sidecar")
         check_name(self.run_id, "run_id")
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.heeded import refuse
 from slackwater.cli.server import api_key
 from slackwater.cli.traffic_options import SkipBad
 from slackwater.errors import InputError
@@ -47,7 +48,9 @@ def load(
         float | None,
         typer.Option(help="Seconds of a trace in one second.", show_default="1"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of a regime's random numbers.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of a regime's random numbers.", show_default="0")
+    ] = None,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -105,12 +108,19 @@ def load(
         bool,
         typer.Option("--closed-loop", help="Batches instead: the next when all of one are back."),
     ] = False,
-    quiet: Annotated[int, typer.Option(help="Requests a batch, between bursts.")] = 2,
-    busy: Annotated[int, typer.Option(help="Requests a batch, within a burst.")] = 8,
+    quiet: Annotated[
+        int | None, typer.Option(help="Requests a batch, between bursts.", show_default="2")
+    ] = None,
+    busy: Annotated[
+        int | None, typer.Option(help="Requests a batch, within a burst.", show_default="8")
+    ] = None,
     period: Annotated[
-        float, typer.Option(help="Seconds from one burst's start to the next one's.")
-    ] = 120.0,
-    burst: Annotated[float, typer.Option(help="Seconds that a burst lasts.")] = 30.0,
+        float | None,
+        typer.Option(help="Seconds from one burst's start to the next one's.", show_default="120"),
+    ] = None,
+    burst: Annotated[
+        float | None, typer.Option(help="Seconds that a burst lasts.", show_default="30")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write each outcome there as it comes, JSON lines."),
@@ -122,8 +132,11 @@ def load(
         ),
     ] = None,
     sidecar: Annotated[
-        str, typer.Option(metavar="NAME", help="The server's name in those events.")
-    ] = "sidecar-0",
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The server's name in those events.", show_default="sidecar-0"
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Send traffic to a real server when it is due, and measure what it does to each request.
@@ -140,6 +153,14 @@ def load(
     from sidecar.load.schedule import Lengths
     from slackwater.cli.load_run import Outputs, run_load
 
+    batches = {"--quiet": quiet, "--busy": busy, "--period": period, "--burst": burst}
+    if closed_loop:
+        of_traffic = {"--seed": seed, "--skip-bad": skip_bad or None}
+        refuse("--closed-loop makes its own traffic, by no chance", of_traffic)
+    else:
+        refuse("there are batches with --closed-loop only", batches)
+    if kafka is None:
+        refuse("events go out with --kafka only", {"--sidecar": sidecar})
     lengths = Lengths(
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
@@ -155,14 +176,17 @@ def load(
             rate_per_s=rate,
             duration_s=duration,
             speed=speed,
-            seed=seed,
+            seed=seed or 0,
             format_name=format_,
             on_bad="skip" if skip_bad else "stop",
         ),
         lengths=lengths,
-        bursts=_bursts(lengths, quiet, busy, period, burst) if closed_loop else None,
+        bursts=_bursts(lengths, quiet=quiet, busy=busy, period_s=period, burst_s=burst)
+        if closed_loop
+        else None,
     )
-    outputs = Outputs(path=output, kafka=kafka, sidecar=sidecar, as_json=json)
+    name = "sidecar-0" if sidecar is None else sidecar
+    outputs = Outputs(path=output, kafka=kafka, sidecar=name, as_json=json)
     outputs.check(trace)
     planned = plan(job)
     check_endpoint(job.endpoint)
@@ -196,14 +220,13 @@ def _fields(extra: str | None) -> dict[str, Any]:
         raise InputError(msg) from None
 
 
-def _bursts(lengths: Any, quiet: int, busy: int, period_s: float, burst_s: float) -> "Bursts":
+def _bursts(lengths: Any, **given: float | None) -> "Bursts":
     from sidecar.load.batches import Bursts
 
+    shape: dict[str, Any] = {"quiet": 2, "busy": 8}
+    shape |= {name: value for name, value in given.items() if value is not None}
     return Bursts(
-        quiet=quiet,
-        busy=busy,
-        period_s=period_s,
-        burst_s=burst_s,
+        **shape,
         prompt_tokens=lengths.prompt(-1),
         output_tokens=lengths.output(-1),
     )

@@ -40,15 +40,21 @@ class Outputs:
     as_json: bool
 
     def check(self, trace: Path | None) -> None:
-        """Raise `InputError` before any work when a file could not be written, or is read."""
+        """Raise `InputError` before any work when a file could not be written, or is read.
+
+        So too when no event could carry the server's name.
+        """
+        from slackwater.settings import check_name
+
         check_outputs([Output("--output", self.path, OUTCOMES)], [trace])
+        check_name(self.sidecar, "--sidecar")
 
 
 def run_load(plan: "Plan", outputs: Outputs) -> int:
     """Send what is planned and print the summary; returns the exit code.
 
-    Raises `SlackwaterError` after the summary when nothing at all ended well, or the broker did
-    not take every event.
+    Raises `SlackwaterError` after the summary when nothing at all ended well, the broker did not
+    take every event, or the file not every outcome.
     """
     from sidecar.load.account import Account
     from sidecar.load.anchor import Anchor
@@ -74,6 +80,7 @@ def run_load(plan: "Plan", outputs: Outputs) -> int:
             raise KeyboardInterrupt from None
     summary = tally.summary(report)
     print_summary(plan.name, summary, as_json=outputs.as_json)
+    journal.check()
     publish.check()
     _check_any(summary, plan)
     return INTERRUPTED if interrupted else 0

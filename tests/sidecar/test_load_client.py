@@ -379,6 +379,11 @@ def test_outcomes_go_through_json_lines():
     ("given", "says"),
     [
         ({"url": "127.0.0.1:8000"}, "is no URL"),
+        ({"url": "http://[::1"}, "is no URL"),
+        ({"url": "http://h:abc"}, "is no URL"),
+        ({"url": "http://h:99999"}, "is no URL"),
+        ({"url": "http://:8000"}, "is no URL"),
+        ({"url": "http://h/?a=1"}, "is no URL"),
         ({"url": "http://h", "vocabulary": 0}, "1 or more"),
         ({"url": "http://h", "vocabulary": 9, "api": "chat"}, "chat takes words"),
         ({"url": "http://h", "extra": {"n": 2, "top_p": 1}}, "extra has n: .* leave it out"),

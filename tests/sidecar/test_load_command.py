@@ -2,6 +2,7 @@ import asyncio
 import json
 import signal
 import threading
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -71,6 +72,19 @@ def test_json_and_the_file_of_outcomes_agree(tmp_path):
     assert f"{len(outcomes)} scheduled = {len(outcomes)} finished + 0 aborted" in again.stdout
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk here is always full")
+def test_a_full_disk_costs_the_outcomes_file_and_not_the_measurement(monkeypatch):
+    said = []
+    monkeypatch.setattr(
+        "slackwater.cli.load_output.print_summary", lambda _name, summary, **_: said.append(summary)
+    )
+    with Beside(OpenAIServer()) as url, pytest.raises(SlackwaterError) as failed:
+        load(url, *QUICK, "--output", "/dev/full")
+    assert "cannot write --output /dev/full: No space left" in str(failed.value)
+    [summary] = said
+    assert summary.report.ended["ok"] == summary.report.scheduled > 1
+
+
 def test_a_closed_loop_says_its_batches():
     with Beside(OpenAIServer()) as url:
         done = load(url, "--closed-loop", "--duration", "0.2", "--json", "--output-tokens", "1")
@@ -114,6 +128,15 @@ async def interrupt_after(server, count):
         (["--timeout", "0"], "the time-out is 0 s"),
         (["--closed-loop", "--regime", "bursty"], "makes its own traffic"),
         (["--closed-loop", "--rate", "9"], "--rate is given; leave out one"),
+        (["--closed-loop", "--seed", "1"], "makes its own traffic, by no chance; leave --seed out"),
+        (["--closed-loop", "--skip-bad"], "leave --skip-bad out"),
+        (
+            ["--quiet", "2", "--busy", "8", "--period", "9", "--burst", "3"],
+            "with --closed-loop only; leave --quiet, --busy, --period, --burst out",
+        ),
+        (["--sidecar", "s"], "with --kafka only; leave --sidecar out"),
+        (["--kafka", "h:1", "--sidecar", ""], "--sidecar has 0 characters"),
+        (["--kafka", "h:1", "--sidecar", "x" * 201], "--sidecar has 201 characters"),
         (["--closed-loop", "--speed", "2"], "--speed is given; leave out one"),
         (["--chat", "--vocabulary", "9"], "chat takes words"),
         (["--prompt-tokens", "0"], "1 token or more"),

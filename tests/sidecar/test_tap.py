@@ -368,8 +368,23 @@ def test_addresses_that_cannot_be_are_refused():
     for text in ("8001", "host:", "host:99999", ":1"):
         with pytest.raises(InputError, match="is not HOST:PORT"):
             address(text)
-    with pytest.raises(InputError, match="is no URL"):
-        TapSettings(upstream="localhost:8000")
+    for text in (
+        "localhost:8000",
+        "http://[::1",
+        "http://127.0.0.1:abc",
+        "http://:1",
+        "http://h?a",
+    ):
+        with pytest.raises(InputError, match=r"--upstream .* is no URL"):
+            TapSettings(upstream=text)
+
+
+def test_names_that_no_event_can_carry_are_refused():
+    for sidecar in ("", "x" * 201, "x\udcff"):
+        with pytest.raises(InputError, match="--sidecar "):
+            TapSettings(upstream="http://h", sidecar=sidecar)
+    with pytest.raises(InputError, match="run_id has 201"):
+        TapSettings(upstream="http://h", run_id="x" * 201)
 
 
 def test_headers_of_one_connection_stay_there_and_others_pass():
