@@ -17,6 +17,7 @@ from sidecar.load import (
     Limits,
     Scheduled,
     check_endpoint,
+    preflight,
     run_closed_loop,
     run_open_loop,
     scheduled,
@@ -409,6 +410,8 @@ def test_the_check_knows_models_and_names_what_is_wrong():
         checked(OpenAIServer(), "other")
     with pytest.raises(EndpointError, match="answers HTTP 503: 'no models today'"):
         checked(OpenAIServer(refuse=503))
+    with pytest.raises(EndpointError, match="does not answer as an OpenAI-compatible server"):
+        preflight._read(Endpoint(url="http://h", model=MODEL), "u", 200, b"[" * 5000)
     with pytest.raises(EndpointError, match="it wants an API key"):
         checked(OpenAIServer(refuse=401))
     with socket.create_server(("127.0.0.1", 0)) as held:
