@@ -29,13 +29,12 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def versions(base_url: str) -> dict[str, str]:
-    """Of slackwater, Python and torch, and of vLLM where the server at `base_url` says it."""
+def versions(vllm: str | None) -> dict[str, str]:
+    """Of slackwater, Python and torch, and of the server's vLLM where that is known."""
     found = {"slackwater": __version__, "python": platform.python_version()}
     # The learners may be somebody else's, without torch here.
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["torch"] = importlib.metadata.version("torch")
-    vllm = _server_version(base_url)
     return found | ({"vllm": vllm} if vllm else {})
 
 
@@ -61,7 +60,7 @@ def _gpus() -> list[str]:
     return [line.strip() for line in said.stdout.splitlines() if line.strip()]
 
 
-def _server_version(base_url: str) -> str | None:
+def server_version(base_url: str) -> str | None:
     """What vLLM answers at `/version`; None of another server."""
     try:
         with urllib.request.urlopen(f"{base_url}/version", timeout=TIMEOUT_S) as answer:  # noqa: S310

@@ -16,6 +16,7 @@ import msgspec
 from calibration.effect.observed import Arm
 from sidecar.experiment.design import Design
 from sidecar.load import Outcome
+from sidecar.server import Server
 from slackwater.errors import InputError, SlackwaterError
 
 WARM_UP: Literal["warm_up"] = "warm_up"
@@ -76,6 +77,7 @@ class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ca
         started_us: when it began.
         design: what is played.
         server: what was measured, for people, and where.
+        endpoint: the same, to compare with; None in records of versions that did not keep it.
         merging: how merges are made.
         hardware, versions: of the host.
         options: what else was asked for.
@@ -85,6 +87,7 @@ class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ca
     started_us: int
     design: Design
     server: str
+    endpoint: Server | None = None
     merging: str
     hardware: dict[str, Any]
     versions: dict[str, str]
@@ -165,6 +168,11 @@ class Record:
     def played(self) -> set[int]:
         """Numbers of the blocks that are complete."""
         return set(self._times)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every block of the design is complete."""
+        return self.played >= {block.number for block in self.set_up.design.planned()}
 
     @property
     def _times(self) -> Counter[int]:

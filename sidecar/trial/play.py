@@ -15,6 +15,7 @@ from controller.policies.scheduled import Scheduled
 from sidecar.load import MIN_ANSWERED, Endpoint, Limits, start_open_loop
 from sidecar.load import Outcome as Answer
 from sidecar.load import Scheduled as Request
+from sidecar.server import Server
 from sidecar.trial.design import OVERHEAD_S, PlannedRun, TrialDesign, control_of, controlled
 from sidecar.trial.live import ServedRun
 from sidecar.trial.matched import Matched, matched
@@ -72,6 +73,7 @@ class Trial:
         show: told where it is, many times a second.
         say: told in words what a person should know.
         claim: the policy named beforehand, kept with each run.
+        server: which one it is, kept with each run.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Trial:
     show: Callable[[Progress], None]
     say: Callable[[str], None]
     claim: str | None = None
+    server: Server | None = None
     _logs: Path | None = None
 
     def check(self) -> None:
@@ -223,6 +226,7 @@ class Trial:
         return About(
             design=self.design,
             claim=self.claim,
+            server=self.server,
             block=planned.block,
             place=planned.place,
             arm=planned.arm,

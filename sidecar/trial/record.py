@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from sidecar.server import Server
 from sidecar.trial.design import TrialDesign
 from slackwater.clock import US_PER_S
 from slackwater.errors import InputError, RunLogError
@@ -103,6 +104,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         block, place, arm: of the run in it.
         attempt: from 0; a run whose parts failed is played again.
         scheduled_steps: of a control: the merges it was told to make.
+        server: which was asked; None in logs of versions that did not keep it.
         client: what the load client said at its end.
         problems: what is wrong with the run.
     """
@@ -115,6 +117,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     attempt: int = 0
     scheduled_steps: tuple[int, ...] | None = None
+    server: Server | None = None
     client: dict[str, Any] = {}
     problems: list[str] = []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.cli.calibrate_profile import encoded, profile_of, written
 from slackwater.cli.outputs import PROFILE, Output, check_outputs
-from slackwater.cli.server import ServerOptions, endpoint_of
+from slackwater.cli.server import ServerOptions, endpoint_of, server_of
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sidecar.experiment.play import Progress
     from sidecar.experiment.record import Record
     from sidecar.load import Anchor, Endpoint
+    from sidecar.server import Server
     from slackwater.cli.saying import Saying
     from slackwater.testbed.signals import StopSignals
 
@@ -166,7 +167,8 @@ def compared(out: "Console", before: "Profile", now: "Profile") -> int:
 
         def told(name: str, r: "Ratio") -> Interval:
             scale = 1e3 if name.endswith("ms") else 1.0
-            return Interval(scale * r.value, scale * r.low, scale * r.high)
+            low, high = (None if end is None else scale * end for end in (r.low, r.high))
+            return Interval(scale * r.value, low, high)
 
         return {name: None if r is None else told(name, r) for name, r in known.items()}
 
@@ -183,14 +185,13 @@ def _recorded(
     from sidecar.experiment.record import Record
     from sidecar.held import held
     from sidecar.load import Anchor
+    from sidecar.server import changed, check_same
     from slackwater.cli.saying import Saying
     from slackwater.testbed.signals import Interrupted
 
-    kept = None if asked.resume is None else Record.reopen(asked.resume)
-    if kept is not None:
-        whole = len(kept.played) == len(list(kept.set_up.design.planned()))
-        if whole or not asked.server.given:
-            return kept, True
+    kept = None if asked.resume is None else _reopened(asked.resume, asked)
+    if kept is not None and (kept.whole or not asked.server.given):
+        return kept, True
     with contextlib.ExitStack() as stack:
         if kept is not None:
             stack.enter_context(held(kept.path))
@@ -204,6 +205,7 @@ def _recorded(
         merging = _merging(replace(asked, seed=seed), anchor, folder)
         if kept is not None:
             _check_same(kept, merging)
+            check_same(kept.set_up.endpoint, server_of(asked.server), kept.path)
 
         def told(text: str) -> None:
             signals.check()
@@ -211,17 +213,28 @@ def _recorded(
 
         try:
             endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
-            record = kept
-            if record is None:
-                signals.check()
-                if asked.rate_per_s is None:
-                    say.word("asking the server, one request at a time")
-                load = _load(asked, endpoint, signals)
-                record = _new_record(asked, endpoint, load, merging, anchor)
+            server = server_of(asked.server, endpoint)
+            if kept is None:
+                load = _load(asked, endpoint, signals, say)
+                record = _new_record(asked, endpoint, server, load, merging, anchor)
                 stack.enter_context(held(record.path))
+            else:
+                record = kept
+                if words := changed(kept.set_up.endpoint, server):
+                    say.word(words)
         except Interrupted:
             return kept, False
         return record, _play(record, endpoint, merging, anchor, signals, say)
+
+
+def _reopened(path: Path, asked: Asked) -> "Record":
+    """A record to go on with, of the load that it is to be compared under."""
+    from sidecar.experiment.record import Record
+
+    record = Record.reopen(path)
+    if asked.compare is not None:
+        _check_load(record, asked)
+    return record
 
 
 def _beside(asked: Asked) -> "tempfile.TemporaryDirectory[str]":
@@ -232,6 +245,20 @@ def _beside(asked: Asked) -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(
         prefix=".calibrate-", dir=RUNS_DIR if known is None else known.parent
     )
+
+
+def _check_load(record: "Record", asked: Asked) -> None:
+    """Refuse to compare a profile with what was measured under another load."""
+    design = record.set_up.design
+    there = (design.rate_per_s, design.prompt_tokens, design.output_tokens)
+    wanted = (asked.rate_per_s, asked.prompt_tokens, asked.output_tokens)
+    if there != wanted:
+        words = "{:g} requests/s of {} + {} tokens"
+        msg = (
+            f"--resume {record.path} is of {words.format(*there)}, and --compare {asked.compare} "
+            f"of {words.format(*wanted)}: they would not be alike; leave --resume out"
+        )
+        raise InputError(msg)
 
 
 def _check_same(record: "Record", merging: "Merging") -> None:
@@ -299,13 +326,15 @@ class _Load:
     alone_per_s: float | None
 
 
-def _load(asked: Asked, endpoint: "Endpoint", signals: "StopSignals") -> _Load:
+def _load(asked: Asked, endpoint: "Endpoint", signals: "StopSignals", say: "Saying") -> _Load:
     """The rate that was asked for, or a share of what the server answers one at a time."""
     from sidecar.load import Limits
     from sidecar.load.alone import answers_alone_per_s
 
+    signals.check()
     if asked.rate_per_s is not None:
         return _Load(rate_per_s=asked.rate_per_s, alone_per_s=None)
+    say.word("asking the server, one request at a time")
     alone_per_s = answers_alone_per_s(
         endpoint,
         prompt_tokens=asked.prompt_tokens,
@@ -317,7 +346,12 @@ def _load(asked: Asked, endpoint: "Endpoint", signals: "StopSignals") -> _Load:
 
 
 def _new_record(
-    asked: Asked, endpoint: "Endpoint", load: _Load, merging: "Merging", anchor: "Anchor"
+    asked: Asked,
+    endpoint: "Endpoint",
+    server: "Server",
+    load: _Load,
+    merging: "Merging",
+    anchor: "Anchor",
 ) -> "Record":
     from sidecar.experiment.design import Design, fitting
     from sidecar.experiment.host import hardware, versions
@@ -341,9 +375,10 @@ def _new_record(
         started_us=anchor.now_us(),
         design=design,
         server=f"{endpoint.model} at {endpoint.base}",
+        endpoint=server,
         merging=merging.name,
         hardware=hardware(),
-        versions=versions(endpoint.base),
+        versions=versions(server.version),
         options={
             "slo_s": asked.slo_s,
             "minutes": asked.minutes,

@@ -11,6 +11,7 @@ from slackwater.errors import InputError
 
 if TYPE_CHECKING:
     from sidecar.load import Endpoint
+    from sidecar.server import Server
 
 TINY_VOCABULARY = 4096
 API_KEY_ENV = "OPENAI_API_KEY"
@@ -52,6 +53,21 @@ class ServerOptions:
         if self.endpoint is not None and self.model is None:
             msg = f"--endpoint {self.endpoint} needs --model, the name that it gives its model"
             raise InputError(msg)
+
+
+def server_of(asked: ServerOptions, endpoint: "Endpoint | None" = None) -> "Server":
+    """What is kept of the server; its version too where `endpoint` says that it answers."""
+    from sidecar.experiment.host import server_version
+    from sidecar.launch import MODEL
+    from sidecar.server import Server
+
+    return Server(
+        launched=asked.launch_vllm,
+        model=asked.model or MODEL,
+        vocabulary=TINY_VOCABULARY if asked.launch_vllm else asked.vocabulary,
+        url=None if asked.launch_vllm else asked.endpoint,
+        version=None if endpoint is None else server_version(endpoint.base),
+    )
 
 
 def endpoint_of(

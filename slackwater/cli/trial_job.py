@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from slackwater.cli.server import ServerOptions, endpoint_of
+from slackwater.cli.server import ServerOptions, endpoint_of, server_of
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -206,15 +206,16 @@ def _play(
     wants_plain: bool,
 ) -> bool:
     from sidecar.load import Endpoint
+    from sidecar.server import Server, changed, check_same
     from sidecar.trial.play import Progress, Trial
     from slackwater.cli.saying import Saying
     from slackwater.cli.trial_progress import line, plan
     from slackwater.testbed.signals import Interrupted
 
-    def trial(endpoint: Endpoint) -> Trial:
+    def trial(endpoint: Endpoint, server: Server | None = None) -> Trial:
         word = re.sub(r"[^A-Za-z0-9]+", "-", log.path.stem).strip("-")[:40] or "trial"
         name = f"{word}-{secrets.token_hex(2)}"
-        return Trial(name, design, log, endpoint, signals, show, say.word, claim)
+        return Trial(name, design, log, endpoint, signals, show, say.word, claim, server)
 
     def show(now: Progress) -> None:
         say.progress(line(now), (now.number, now.status.phase))
@@ -223,6 +224,8 @@ def _play(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
         say = Saying(console, wants_plain)
         stack.callback(say.end)
+        then = next((about.server for _, about in log.about() if about.server), None)
+        check_same(then, server_of(asked.server), log.path)
         trial(Endpoint(url="http://127.0.0.1:1", model="none")).check()
         say.word(plan(design))
 
@@ -234,4 +237,7 @@ def _play(
             endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
         except Interrupted:
             return False
-        return trial(endpoint).run()
+        server = server_of(asked.server, endpoint)
+        if words := changed(then, server):
+            say.word(words)
+        return trial(endpoint, server).run()

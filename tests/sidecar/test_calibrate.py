@@ -26,9 +26,11 @@ from sidecar.experiment.play import Experiment
 from sidecar.experiment.record import Record, SetUp
 from sidecar.held import held
 from sidecar.load import Anchor, Endpoint, Limits
+from sidecar.server import Server, changed, check_same
 from slackwater.cli import calibrate_job, trial_job
 from slackwater.cli.calibrate import calibrate
-from slackwater.cli.server import ServerOptions, endpoint_of
+from slackwater.cli.calibrate_profile import encoded
+from slackwater.cli.server import ServerOptions, endpoint_of, server_of
 from slackwater.errors import InputError, SlackwaterError
 
 ARMS = ("learners", "merges")
@@ -357,6 +359,68 @@ def test_record_is_not_gone_on_with_by_other_merges(server, tmp_path):
     with pytest.raises(InputError, match=r"begun with command: sh -c 'sleep 0\.04', .*sleep 9"):
         calibrate_job.run(other, as_json=False, wants_plain=True)
     assert Record.reopen(record.path).blocks == []
+
+
+LAB = Server(launched=False, model="m", url="http://lab:1", version="0.32")
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"launched": True, "url": None}, r"m at http://lab:1 .*name m of --launch-vllm"),
+        ({"model": "other"}, r"and these options name other at"),
+        ({"vocabulary": 9}, r"prompts of words.*prompts of 9 token ids"),
+    ],
+)
+def test_what_was_begun_with_one_server_does_not_go_on_with_another(now, said):
+    with pytest.raises(InputError, match=said):
+        check_same(LAB, replace(LAB, **now), Path("a.jsonl"))
+    check_same(None, LAB, Path("written by an older version"))
+
+
+def test_same_server_at_another_address_or_of_another_version_goes_on_and_it_is_said():
+    assert changed(LAB, LAB) is None
+    assert changed(None, LAB) is None
+    for moved in (replace(LAB, url="http://lab:2"), replace(LAB, version="0.33")):
+        check_same(LAB, moved, Path("a.jsonl"))
+        assert "now it is m at http://lab:" in changed(LAB, moved)
+
+
+def test_record_keeps_its_server_and_goes_on_with_no_other_model(server, tmp_path):
+    given = {"endpoint": server.url, "merge_command": MERGE, "prompt_tokens": 4, "output_tokens": 2}
+    first = asked(model=MODEL, output=tmp_path / "a.json", **given)
+    options = first.server
+    endpoint = Endpoint(url=server.url, model=MODEL)
+    anchor = Anchor.now()
+    merging = CommandMerging(MERGE, anchor)
+    load = calibrate_job._Load(rate_per_s=6.0, alone_per_s=None)
+    record = calibrate_job._new_record(
+        first, endpoint, server_of(options, endpoint), load, merging, anchor
+    )
+    path = record.path
+    found = Record.reopen(path).set_up.endpoint
+    assert found == Server(launched=False, model=MODEL, url=server.url)
+    with pytest.raises(InputError, match=r"begun with tiny at .* name other at"):
+        calibrate_job.run(
+            asked(resume=path, model="other", **given), as_json=True, wants_plain=True
+        )
+
+
+def test_profile_is_not_compared_with_a_record_of_another_load(played, tmp_path):
+    calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
+    profile = decode_profile(played.path.with_suffix("").read_bytes())
+    other = tmp_path / "other.json"
+    measurement = replace(profile.measurement, rate_per_s=40.0)
+    other.write_bytes(encoded(replace(profile, measurement=measurement)))
+    said = r"is of 100 requests/s of 64 \+ 2 tokens, and --compare .* of 40 requests/s"
+    with pytest.raises(InputError, match=said):
+        calibrate_job.run(asked(resume=played.path, compare=other), as_json=True, wants_plain=True)
+    same = tmp_path / "same.json"
+    same.write_bytes(encoded(profile))
+    code = calibrate_job.run(
+        asked(resume=played.path, compare=same), as_json=True, wants_plain=True
+    )
+    assert code in calibrate_job.CODES.values()
 
 
 def with_intervals(profile, factor=1.0, width=0.05):

@@ -22,6 +22,7 @@ from calibration.live import LiveRun, score
 from calibration.paired import Asked, Judged, RunOutcome, excess, judge_pairs
 from sidecar.held import held
 from sidecar.load import Endpoint
+from sidecar.server import Server
 from sidecar.trial import record
 from sidecar.trial.design import TrialDesign, control_of, controlled, fitting
 from sidecar.trial.matched import matched
@@ -609,6 +610,25 @@ def test_a_log_without_a_claim_takes_none_later_and_its_verdicts_are_corrected(
         trial(resume=path)
     said = capsys.readouterr().out
     assert "no policy was named before the first run: verdicts are corrected for all of" in said
+
+
+def test_a_log_without_a_server_is_judged_and_one_with_a_server_takes_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log_of(tmp_path / "trial.duckdb", "slack")
+    with duckdb.connect(str(path)) as log:  # As versions wrote it that kept no server.
+        removed = """regexp_replace(settings, '"server": ?null,?', '')"""
+        log.execute(f"UPDATE runs SET settings = {removed}")  # noqa: S608
+        assert log.sql("SELECT 1 FROM runs WHERE settings LIKE '%\"server\":%'").fetchall() == []
+    with pytest.raises(typer.Exit):
+        trial(resume=path, json=True)
+    assert json.loads(capsys.readouterr().out)["runs_played"] == 1
+    (played,) = TrialLog(path).played()
+    lab = Server(launched=False, model="m", url="http://127.0.0.1:1")
+    about = msgspec.structs.replace(played.about, arm="fixed_h", server=lab)
+    TrialLog(path).keep(another(tmp_path / "one.duckdb", "t-fixed"), "t-fixed", about)
+    with pytest.raises(InputError, match=r"begun with m at http://127\.0\.0\.1:1.* name other at"):
+        trial(resume=path, endpoint="http://127.0.0.1:1", model="other")
 
 
 # What ended.
