@@ -6,13 +6,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from sidecar import keeper
+from sidecar.direct import answer_of
 from sidecar.model import write_tiny_model
 from slackwater.broker import free_port
 from slackwater.errors import InputError, SlackwaterError
@@ -107,11 +106,7 @@ class LaunchedVllm:
 
     def healthy(self) -> bool:
         """True when the server answers `/health` within a second."""
-        try:
-            with urllib.request.urlopen(f"{self.base_url}/health", timeout=1) as answer:  # noqa: S310
-                return int(answer.status) == 200
-        except (urllib.error.URLError, OSError):
-            return False
+        return answer_of(f"{self.base_url}/health", 1.0) is not None
 
     def _spawn(self, folder: Path) -> subprocess.Popen[bytes]:
         command = [str(self._python), "-m", "vllm.entrypoints.openai.api_server"]

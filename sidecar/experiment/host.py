@@ -2,20 +2,24 @@
 
 import contextlib
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from sidecar.direct import answer_of
 from slackwater import __version__
 
 TIMEOUT_S = 5.0
 GB = 1e9
+
+
+class _Version(msgspec.Struct):
+    version: str
 
 
 def hardware() -> dict[str, Any]:
@@ -62,10 +66,8 @@ def _gpus() -> list[str]:
 
 def server_version(base_url: str) -> str | None:
     """What vLLM answers at `/version`; None of another server."""
+    said = answer_of(f"{base_url}/version", TIMEOUT_S)
     try:
-        with urllib.request.urlopen(f"{base_url}/version", timeout=TIMEOUT_S) as answer:  # noqa: S310
-            said = json.load(answer)
-    except (urllib.error.URLError, OSError, ValueError):
+        return None if said is None else msgspec.json.decode(said, type=_Version).version
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    version = said.get("version") if isinstance(said, dict) else None
-    return version if isinstance(version, str) else None
