@@ -11,9 +11,11 @@ from sidecar.experiment.merging import MergeError, Merging
 from sidecar.experiment.record import WARM_UP, Merge, PlayedBlock, Record
 from sidecar.load import (
     MIN_ANSWERED,
+    Account,
     Anchor,
     Endpoint,
     Limits,
+    LoadReport,
     LoadThread,
     Outcome,
     start_open_loop,
@@ -24,6 +26,7 @@ from slackwater.testbed.signals import Interrupted
 
 WAIT_S = 0.05
 SHOW_S = 0.5
+GIVE_UP_S = 5.0
 LONGEST_WARM_UP_S = 600.0
 REFUSED_IN_A_ROW = 3
 
@@ -56,6 +59,8 @@ class Experiment:
         stopping: true once a person wants the end.
         show: told where it is.
         limits: of the load client.
+        hastening: true once a person wants no answer waited for any more.
+        say: told in words what is waited for.
     """
 
     record: Record
@@ -65,6 +70,8 @@ class Experiment:
     stopping: Callable[[], bool]
     show: Callable[[Progress], None]
     limits: Limits
+    hastening: Callable[[], bool] = lambda: False
+    say: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self._requests = self._merges = 0
@@ -185,6 +192,11 @@ class Experiment:
             raise SlackwaterError(msg)
 
 
+def waiting(answers: int, *, again: bool) -> str:
+    """What a person is told who wants the end while requests are in flight."""
+    return f"waiting for answers: {answers} to come; Ctrl-C {'again' if again else 'twice'} ends it"
+
+
 class _Block:
     """One block under way."""
 
@@ -195,6 +207,7 @@ class _Block:
         self._schedule = schedule
         self.merges: list[Merge] = []
         self._outcomes: list[Outcome] = []
+        self._account = Account()
         self.load: LoadThread
         self.began_s = 0.0
 
@@ -207,8 +220,10 @@ class _Block:
             on_outcome=self._outcomes.append,
             anchor=owner.anchor,
             limits=owner.limits,
+            account=self._account,
         )
         self.began_s = owner.begin(self._arm)
+        began_us = owner.anchor.now_us()
         complete = False
         try:
             merges()
@@ -218,23 +233,35 @@ class _Block:
             complete = True
         finally:
             self.load.stop()
-            self._record(complete)
+            report = self._ended()
+            began_us = began_us if report is None else report.started_us
+            self._record(complete, began_us, 0.0 if report is None else report.client_cpu_s)
 
-    def _record(self, complete: bool) -> None:
+    def _ended(self) -> LoadReport | None:
+        """What the client did, once the last answer is there; None where those were given up."""
+        owner = self._owner
+        until_s = time.monotonic() + owner.limits.timeout_s + 10
+        while self.load.is_alive() and time.monotonic() < until_s:
+            owner.say(waiting(self._account.in_flight, again=owner.stopping()))
+            if owner.hastening():
+                self.load.abort()
+                self.load.join(GIVE_UP_S)
+                return None
+            self.load.join(WAIT_S)
+        return self.load.result(GIVE_UP_S)
+
+    def _record(self, complete: bool, began_us: int, client_cpu_s: float) -> None:
         owner, design = self._owner, self._owner.design
-        report = self.load.result(owner.limits.timeout_s + 10)
-        start_us = report.started_us + round(design.settle_s * US_PER_S)
-        end_us = report.started_us + round(design.length_s * US_PER_S)
         owner.take(
             PlayedBlock(
                 number=self.planned.number,
                 round=self.planned.round,
                 arm=self._arm,  # type: ignore[arg-type]
-                began_us=report.started_us,
-                start_us=start_us,
-                end_us=end_us,
+                began_us=began_us,
+                start_us=began_us + round(design.settle_s * US_PER_S),
+                end_us=began_us + round(design.length_s * US_PER_S),
                 complete=complete,
-                client_cpu_s=report.client_cpu_s,
+                client_cpu_s=client_cpu_s,
                 merges=self.merges,
                 requests=self._outcomes,
             )

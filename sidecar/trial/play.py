@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from controller.policies.scheduled import Scheduled
-from sidecar.load import MIN_ANSWERED, Endpoint, Limits, start_open_loop
+from sidecar.experiment.play import GIVE_UP_S, waiting
+from sidecar.load import MIN_ANSWERED, Account, Endpoint, Limits, start_open_loop
 from sidecar.load import Outcome as Answer
 from sidecar.load import Scheduled as Request
 from sidecar.server import Server
@@ -141,10 +142,16 @@ class Trial:
         lengths = (design.prompt_tokens, design.output_tokens)
         requests = [Request(f"w{i}", i * apart_us, *lengths) for i in range(count)]
         ended: list[Answer] = []
-        load = start_open_loop(self.endpoint, requests, on_outcome=ended.append)
+        account = Account()
+        load = start_open_loop(self.endpoint, requests, on_outcome=ended.append, account=account)
         while load.is_alive():
+            if self.signals.hasten:
+                load.abort()
+                load.join(GIVE_UP_S)
+                return
             if self.signals.first is not None:
                 load.stop()
+                self.say(waiting(account.in_flight, again=True))
             load.join(0.1)
         load.result()
         if self.signals.first is not None:

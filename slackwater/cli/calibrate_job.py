@@ -295,6 +295,8 @@ def _play(
             stopping=lambda: signals.first is not None,
             show=lambda now: say.progress(_line(now), None),
             limits=Limits(timeout_s=TIMEOUT_S),
+            hastening=lambda: signals.hasten,
+            say=say.word,
         )
         return experiment.run()
     except Interrupted:

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -176,6 +178,32 @@ def test_interrupted_block_is_kept_out_of_figures_and_played_again(server, tmp_p
     due = sum(one.due for one in accounts(again).values())
     assert due == sum(len(block.requests) for block in again.blocks)
     assert len(observed(again).blocks) == 2
+
+
+def test_ctrl_c_says_what_is_waited_for_and_a_second_one_gives_it_up(tmp_path):
+    anchor = Anchor.now()
+    record = new_record(tmp_path / "one.json.jsonl", anchor)
+    said, began_s = [], time.monotonic()
+    with ServerThread(fault="stall", tokens_before=0) as hung:
+        experiment = Experiment(
+            record=record,
+            endpoint=Endpoint(url=hung.url, model=MODEL),
+            merging=CommandMerging(MERGE, anchor),
+            anchor=anchor,
+            stopping=lambda: len(hung.bodies) > 2,
+            show=lambda _: None,
+            limits=Limits(timeout_s=60),
+            hastening=lambda: bool(said),
+            say=said.append,
+        )
+        assert not experiment.run()
+    assert time.monotonic() - began_s < 20
+    [block] = record.blocks
+    assert not block.complete
+    assert {one.status for one in block.requests} == {"aborted"}
+    assert len(block.requests) >= len(hung.bodies) > 2
+    assert re.fullmatch(r"waiting for answers: \d+ to come; Ctrl-C again ends it", said[0])
+    assert [one.complete for one in Record.reopen(record.path).blocks] == [False]
 
 
 def test_line_that_a_crash_cut_short_is_left_out(played, tmp_path):

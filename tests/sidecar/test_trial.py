@@ -4,8 +4,11 @@ import io
 import itertools
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,6 +18,7 @@ import numpy as np
 import pytest
 import typer
 from rich.console import Console
+from test_calibrate import ServerThread
 
 from calibration.gate import Step as GateStep
 from calibration.live import Asked as Scored
@@ -629,6 +633,31 @@ def test_a_log_without_a_server_is_judged_and_one_with_a_server_takes_no_other(
     TrialLog(path).keep(another(tmp_path / "one.duckdb", "t-fixed"), "t-fixed", about)
     with pytest.raises(InputError, match=r"begun with m at http://127\.0\.0\.1:1.* name other at"):
         trial(resume=path, endpoint="http://127.0.0.1:1", model="other")
+
+
+def test_first_requests_that_hang_are_given_up_when_a_person_says_so_twice(tmp_path: Path) -> None:
+    said: list[str] = []
+    signals = StopSignals()
+
+    def say(text: str) -> None:
+        said.append(text)
+        signals.count = 2
+
+    with ServerThread(fault="stall", tokens_before=0) as hung:
+        ours = trial_of(TrialLog(tmp_path / "no.duckdb"))
+        ours.endpoint, ours.say, ours.signals = Endpoint(url=hung.url, model="tiny"), say, signals
+
+        def press() -> None:
+            while not hung.bodies:
+                time.sleep(0.01)
+            signals.first = signal.SIGINT
+
+        threading.Thread(target=press, daemon=True).start()
+        began_s = time.monotonic()
+        assert not ours.run()
+    assert time.monotonic() - began_s < 20
+    assert said
+    assert said[0].startswith("waiting for answers: ")
 
 
 # What ended.
