@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -71,6 +72,9 @@ class CommandMerging:
             raise InputError(msg) from None
         if not self._command:
             msg = "--merge-command is empty; give the command that makes one merge"
+            raise InputError(msg)
+        if shutil.which(self._command[0]) is None:
+            msg = f"cannot run --merge-command {self._command[0]}: there is no such program"
             raise InputError(msg)
 
     def start(self, check: Check) -> None:

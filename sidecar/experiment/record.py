@@ -94,6 +94,13 @@ class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ca
     options: dict[str, Any] = {}
 
 
+def check_new(path: Path) -> None:
+    """Raise `InputError` where a new record would have the place of a file that is there."""
+    if path.exists():
+        msg = f"{path} is there; continue it with --resume {path}, or name another --output"
+        raise InputError(msg)
+
+
 class Record:
     """A record that is being written; `open_new` or `reopen` make one.
 
@@ -115,13 +122,11 @@ class Record:
     @classmethod
     def open_new(cls, path: Path, set_up: SetUp) -> "Record":
         """Begin a file that is not there yet; raises `InputError`."""
+        check_new(path)
         record = cls(path, set_up)
         try:
             with path.open("xb") as file:
                 record._write(file, set_up)
-        except FileExistsError:
-            msg = f"{path} is there; continue it with --resume {path}, or name another --output"
-            raise InputError(msg) from None
         except OSError as error:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """One calibration from options to profile: server, learners, blocks, figures."""
 
 import contextlib
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.cli.calibrate_profile import encoded, profile_of, written
 from slackwater.cli.outputs import PROFILE, Output, check_outputs
-from slackwater.cli.server import ServerOptions, endpoint_of, server_of
+from slackwater.cli.server import VLLM_LOG, ServerOptions, endpoint_of, server_of, working
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from calibration.effect import Measured
     from calibration.measurement import Ratio
     from calibration.profile import Profile
+    from sidecar.experiment.design import Design
     from sidecar.experiment.merging import Merging
     from sidecar.experiment.play import Progress
     from sidecar.experiment.record import Record
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.testbed.signals import StopSignals
 
 RUNS_DIR = Path("runs")
+PREFIX = ".calibrate-"
 TIMEOUT_S = 60.0
 BUSY = 0.6
 """Without --rate: the share of time that the server would be busy if it took one at a time."""
@@ -182,7 +183,6 @@ def _recorded(
     asked: Asked, signals: "StopSignals", console: "Console", wants_plain: bool
 ) -> "tuple[Record | None, bool]":
     """Every block played that can be, and whether that is all; None when there was to be none."""
-    from sidecar.experiment.record import Record
     from sidecar.held import held
     from sidecar.load import Anchor
     from sidecar.server import changed, check_same
@@ -193,17 +193,22 @@ def _recorded(
     if kept is not None and (kept.whole or not asked.server.given):
         return kept, True
     with contextlib.ExitStack() as stack:
+        path = asked.resume or _new_path(asked)
+        stack.enter_context(held(path))
         if kept is not None:
-            stack.enter_context(held(kept.path))
             # Another process may have gone on with it until now.
-            kept = Record.reopen(kept.path)
-        folder = Path(stack.enter_context(_beside(asked)))
+            kept = _reopened(path, asked)
         say = Saying(console, wants_plain)
         stack.callback(say.end)
+        # On the disk of the record: /tmp is memory on many machines.
+        work = stack.enter_context(working(path.parent, PREFIX, say.word))
         anchor = Anchor.now()
         seed = asked.seed if kept is None else kept.set_up.design.seed
-        merging = _merging(replace(asked, seed=seed), anchor, folder)
-        if kept is not None:
+        merging = _merging(replace(asked, seed=seed), anchor, work.scratch)
+        if kept is None:
+            # What is wrong with it is known before any server is asked.
+            _design(asked, merging, asked.rate_per_s or 1.0)
+        else:
             _check_same(kept, merging)
             check_same(kept.set_up.endpoint, server_of(asked.server), kept.path)
 
@@ -212,12 +217,11 @@ def _recorded(
             say.word(text)
 
         try:
-            endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
+            endpoint = endpoint_of(asked.server, work.logs / VLLM_LOG, stack, told)
             server = server_of(asked.server, endpoint)
             if kept is None:
                 load = _load(asked, endpoint, signals, say)
-                record = _new_record(asked, endpoint, server, load, merging, anchor)
-                stack.enter_context(held(record.path))
+                record = _new_record(path, asked, endpoint, server, load, merging, anchor)
             else:
                 record = kept
                 if words := changed(kept.set_up.endpoint, server):
@@ -237,14 +241,17 @@ def _reopened(path: Path, asked: Asked) -> "Record":
     return record
 
 
-def _beside(asked: Asked) -> "tempfile.TemporaryDirectory[str]":
-    """For logs and checkpoints, on the disk of the record: /tmp is memory on many machines."""
-    known = asked.resume or asked.output
-    if known is None:
+def _new_path(asked: Asked) -> Path:
+    """Where a new record goes; raises `InputError` where one is there."""
+    from sidecar.experiment.record import check_new
+
+    profile = asked.output
+    if profile is None:
         RUNS_DIR.mkdir(exist_ok=True)
-    return tempfile.TemporaryDirectory(
-        prefix=".calibrate-", dir=RUNS_DIR if known is None else known.parent
-    )
+        profile = RUNS_DIR / f"calibrate-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
+    path = profile.with_name(profile.name + ".jsonl")
+    check_new(path)
+    return path
 
 
 def _check_load(record: "Record", asked: Asked) -> None:
@@ -347,7 +354,24 @@ def _load(asked: Asked, endpoint: "Endpoint", signals: "StopSignals", say: "Sayi
     return _Load(rate_per_s=float(f"{BUSY * alone_per_s:.2g}"), alone_per_s=alone_per_s)
 
 
+def _design(asked: Asked, merging: "Merging", rate_per_s: float) -> "Design":
+    """What is to be played; raises `InputError`."""
+    from sidecar.experiment.design import Design, fitting
+
+    rounds, block_s = fitting(asked.minutes, merging.arms)
+    return Design(
+        arms=merging.arms,
+        rounds=rounds,
+        block_s=block_s,
+        rate_per_s=rate_per_s,
+        prompt_tokens=asked.prompt_tokens,
+        output_tokens=asked.output_tokens,
+        seed=asked.seed,
+    )
+
+
 def _new_record(
+    path: Path,
     asked: Asked,
     endpoint: "Endpoint",
     server: "Server",
@@ -355,27 +379,12 @@ def _new_record(
     merging: "Merging",
     anchor: "Anchor",
 ) -> "Record":
-    from sidecar.experiment.design import Design, fitting
     from sidecar.experiment.host import hardware, versions
     from sidecar.experiment.record import Record, SetUp
 
-    rounds, block_s = fitting(asked.minutes, merging.arms)
-    design = Design(
-        arms=merging.arms,
-        rounds=rounds,
-        block_s=block_s,
-        rate_per_s=load.rate_per_s,
-        prompt_tokens=asked.prompt_tokens,
-        output_tokens=asked.output_tokens,
-        seed=asked.seed,
-    )
-    path = asked.output
-    if path is None:
-        RUNS_DIR.mkdir(exist_ok=True)
-        path = RUNS_DIR / f"calibrate-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
     set_up = SetUp(
         started_us=anchor.now_us(),
-        design=design,
+        design=_design(asked, merging, load.rate_per_s),
         server=f"{endpoint.model} at {endpoint.base}",
         endpoint=server,
         merging=merging.name,
@@ -387,7 +396,7 @@ def _new_record(
             "alone_per_s": load.alone_per_s,
         },
     )
-    return Record.open_new(path.with_name(path.name + ".jsonl"), set_up)
+    return Record.open_new(path, set_up)
 
 
 def _line(now: "Progress") -> str:

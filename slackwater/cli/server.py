@@ -2,18 +2,20 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.errors import InputError
+from slackwater.errors import InputError, SlackwaterError
+from slackwater.testbed.workdir import WorkDir
 
 if TYPE_CHECKING:
     from sidecar.load import Endpoint
     from sidecar.server import Server
 
 TINY_VOCABULARY = 4096
+VLLM_LOG = "vllm.log"
 API_KEY_ENV = "OPENAI_API_KEY"
 
 
@@ -53,6 +55,19 @@ class ServerOptions:
         if self.endpoint is not None and self.model is None:
             msg = f"--endpoint {self.endpoint} needs --model, the name that it gives its model"
             raise InputError(msg)
+
+
+@contextlib.contextmanager
+def working(parent: Path, prefix: str, say: Callable[[str], None]) -> Iterator[WorkDir]:
+    """A folder for logs and checkpoints, gone at the end; when it fails, vLLM's log stays."""
+    with WorkDir(parent, prefix) as work:
+        try:
+            yield work
+        except SlackwaterError:
+            if (log := work.logs / VLLM_LOG).exists():
+                work.keep_logs = True
+                say(f"what vLLM said is kept in {log}")
+            raise
 
 
 def server_of(asked: ServerOptions, endpoint: "Endpoint | None" = None) -> "Server":

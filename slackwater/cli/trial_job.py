@@ -3,13 +3,12 @@
 import contextlib
 import re
 import secrets
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from slackwater.cli.server import ServerOptions, endpoint_of, server_of
+from slackwater.cli.server import VLLM_LOG, ServerOptions, endpoint_of, server_of, working
 from slackwater.errors import InputError
 
 if TYPE_CHECKING:
@@ -211,6 +210,7 @@ def _play(
     from slackwater.cli.saying import Saying
     from slackwater.cli.trial_progress import line, plan
     from slackwater.testbed.signals import Interrupted
+    from slackwater.testbed.workdir import PREFIX
 
     def trial(endpoint: Endpoint, server: Server | None = None) -> Trial:
         word = re.sub(r"[^A-Za-z0-9]+", "-", log.path.stem).strip("-")[:40] or "trial"
@@ -221,9 +221,9 @@ def _play(
         say.progress(line(now), (now.number, now.status.phase))
 
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slackwater-")))
         say = Saying(console, wants_plain)
         stack.callback(say.end)
+        work = stack.enter_context(working(log.path.parent, PREFIX, say.word))
         then = next((about.server for _, about in log.about() if about.server), None)
         check_same(then, server_of(asked.server), log.path)
         trial(Endpoint(url="http://127.0.0.1:1", model="none")).check()
@@ -234,7 +234,7 @@ def _play(
             say.word(text)
 
         try:
-            endpoint = endpoint_of(asked.server, folder / "vllm.log", stack, told)
+            endpoint = endpoint_of(asked.server, work.logs / VLLM_LOG, stack, told)
         except Interrupted:
             return False
         server = server_of(asked.server, endpoint)

@@ -24,10 +24,10 @@ class WorkDir:
         scratch: everything else, such as checkpoints; never kept.
     """
 
-    def __init__(self, parent: Path | None = None) -> None:
+    def __init__(self, parent: Path | None = None, prefix: str = PREFIX) -> None:
         parent = parent or Path(tempfile.gettempdir())
-        sweep(parent)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        sweep(parent, prefix)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self._lock = _locked(self.path)
         self.logs = self.path / "logs"
         self.scratch = self.path / "scratch"
@@ -61,9 +61,9 @@ def _locked(folder: Path) -> IO[str]:
     return lock
 
 
-def sweep(parent: Path) -> None:
+def sweep(parent: Path, prefix: str = PREFIX) -> None:
     """Remove the directories of supervisors that died without a chance to do so."""
-    for lock_path in parent.glob(f"{PREFIX}*/{LOCK}"):
+    for lock_path in parent.glob(f"{prefix}*/{LOCK}"):
         try:
             with lock_path.open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

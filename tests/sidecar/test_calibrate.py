@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import dataclasses
+import errno
 import json
 import re
 import subprocess
@@ -27,6 +29,7 @@ from sidecar.experiment.observing import accounts, discarded, observed
 from sidecar.experiment.play import Experiment
 from sidecar.experiment.record import Record, SetUp
 from sidecar.held import held
+from sidecar.launch import ServerError
 from sidecar.load import Anchor, Endpoint, Limits
 from sidecar.server import Server, changed, check_same
 from slackwater.cli import calibrate_job, trial_job
@@ -423,7 +426,13 @@ def test_record_keeps_its_server_and_goes_on_with_no_other_model(server, tmp_pat
     merging = CommandMerging(MERGE, anchor)
     load = calibrate_job._Load(rate_per_s=6.0, alone_per_s=None)
     record = calibrate_job._new_record(
-        first, endpoint, server_of(options, endpoint), load, merging, anchor
+        tmp_path / "a.json.jsonl",
+        first,
+        endpoint,
+        server_of(options, endpoint),
+        load,
+        merging,
+        anchor,
     )
     path = record.path
     found = Record.reopen(path).set_up.endpoint
@@ -515,9 +524,68 @@ def test_checkpoints_go_beside_the_record_and_not_to_a_tmp_in_memory(where, tmp_
     with pytest.raises(MergeError, match="enough"):
         calibrate_job.run(wanted, as_json=False, wants_plain=True)
     [folder] = folders
-    assert folder.resolve().parent == (tmp_path / "runs").resolve()
-    assert folder.name.startswith(".calibrate-")
-    assert not folder.exists()
+    assert folder.resolve().parents[1] == (tmp_path / "runs").resolve()
+    assert folder.parent.name.startswith(".calibrate-")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"minutes": 0.1}, "one round of short blocks takes"),
+        ({"rate_per_s": -1.0}, "--rate is -1"),
+        ({"prompt_tokens": 0}, "--prompt-tokens is 0"),
+        ({"merge_command": "absent-program --now"}, "there is no such program"),
+        ({"output": Path("old.json")}, r"old\.json\.jsonl is there; continue it"),
+    ],
+)
+def test_what_is_known_to_be_wrong_is_said_before_a_server_is_asked(
+    given, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("old.json.jsonl").touch()
+    # Nobody answers there: to ask would be another error.
+    usual = {"endpoint": "http://127.0.0.1:1", "model": MODEL, "merge_command": MERGE}
+    wanted = asked(**(usual | {"prompt_tokens": 64, "output_tokens": 16} | given))
+    with pytest.raises(InputError, match=said):
+        calibrate_job.run(wanted, as_json=True, wants_plain=True)
+
+
+def test_folder_of_a_calibration_that_was_killed_is_removed_by_the_next(tmp_path):
+    left = tmp_path / ".calibrate-left"
+    (left / "scratch").mkdir(parents=True)
+    (left / "lock").touch()
+    wanted = asked(output=tmp_path / "a.json", minutes=0.1, merge_command=MERGE, launch_vllm=True)
+    with pytest.raises(InputError, match="one round of short blocks"):
+        calibrate_job.run(wanted, as_json=True, wants_plain=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_log_of_a_server_that_fails_is_kept_and_named(tmp_path, capsys):
+    wanted = asked(
+        output=tmp_path / "a.json", merge_command=MERGE, launch_vllm=True,
+        prompt_tokens=64, output_tokens=16,
+    )  # fmt: skip
+    # An interpreter without vLLM: the one of the tests.
+    wanted = dataclasses.replace(
+        wanted, server=dataclasses.replace(wanted.server, vllm_python=Path(sys.executable))
+    )
+    with pytest.raises(ServerError, match="No module named") as failure:
+        calibrate_job.run(wanted, as_json=True, wants_plain=True)
+    [log] = tmp_path.glob(".calibrate-*/logs/vllm.log")
+    assert "No module named" in log.read_text()
+    assert str(log) in str(failure.value)
+    assert f"is kept in {log}" in capsys.readouterr().err
+
+
+def test_record_that_cannot_be_begun_leaves_no_file(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match="No space left on device; name another --output"):
+        new_record(tmp_path / "one.json.jsonl", Anchor.now())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
