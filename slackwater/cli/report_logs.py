@@ -178,22 +178,29 @@ def _length_s(window: dict[str, Any]) -> float:
     return float("nan") if end_us is None else (end_us - window["started_us"]) / US_PER_S
 
 
-def _corridor(about: dict[str, Any]) -> dict[str, int]:
-    """The controller's settings, as the stream job wrote them down."""
+def settings_of(about: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A run's settings, or what they hold under a name in a name; {} where that is no object."""
     import msgspec
 
-    settings = msgspec.json.decode(about["settings"] or "{}")
-    if "evaluation" in settings:
+    found = msgspec.json.decode(about["settings"] or "{}")
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _corridor(about: dict[str, Any]) -> dict[str, int]:
+    """The controller's settings, as the stream job wrote them down."""
+    if "evaluation" in settings_of(about):
         msg = (
             f"{about['run_id']} is a run of an evaluation, not a live one; "
             "slackwater evaluate --report writes its page"
         )
         raise InputError(msg)
-    controller = settings.get("stream", {}).get("controller", {})
+    controller = settings_of(about, "stream", "controller")
     if not {"min_gap_steps", "max_gap_steps"} <= controller.keys():
         msg = f"run {about['run_id']}: its settings name no corridor (stream.controller)"
         raise InputError(msg)
-    return dict(controller)
+    return controller
 
 
 def _load(about: dict[str, Any]) -> str:

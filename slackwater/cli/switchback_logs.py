@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from slackwater.errors import InputError
 
@@ -24,6 +26,15 @@ REQUESTS = """
 SELECT count(*) AS n FROM stg_requests
 WHERE run_id = {run} AND arrival_us >= {first_us} AND arrival_us < {until_us}
 """
+
+
+class Coins(msgspec.Struct, frozen=True, kw_only=True):
+    """What a switchback run's coins were tossed by, in the settings of its controller."""
+
+    switchback: str
+    switchback_share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    seed: int
+    group: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,26 +94,25 @@ def coined_runs(logs: Sequence[Path], count: str) -> list[Coined]:
 
 
 def _coined(path: Path, about: dict[str, Any], count: str) -> Coined | None:
-    import msgspec
-
+    from slackwater.cli.report_logs import settings_of
     from slackwater.livequery import query
 
-    settings = msgspec.json.decode(about["settings"] or "{}")
-    controller = settings.get("stream", {}).get("controller", {})
-    if not controller.get("switchback"):
+    settings = settings_of(about, "stream", "controller")
+    if not settings.get("switchback"):
         return None
+    coins = _coins(path, about["run_id"], settings)
     if not query(path, KNOWN).to_pylist()[0]["n"]:
         return None
     run = "'" + about["run_id"].replace("'", "''") + "'"
     rows = query(path, INTERVALS.format(run=run, count=count)).to_pylist()
-    _check_coins(path, about["run_id"], controller, rows)
+    _check_coins(path, about["run_id"], coins, rows)
     settled, waiting = _settled(rows, over=about["status"] != "running")
     told = [row for row in settled if row["harm"] is not None]
     return Coined(
         run_id=about["run_id"],
         policy=(about["policy"] or "none").removesuffix("+switchback"),
-        control=controller["switchback"],
-        intervals=_intervals(told, rows[len(settled) :], controller["switchback_share"]),
+        control=coins.switchback,
+        intervals=_intervals(told, rows[len(settled) :], coins.switchback_share),
         waiting=waiting,
         untold={
             arm: sum(row["harm"] is None and row["arm"] == arm for row in settled)
@@ -112,9 +122,19 @@ def _coined(path: Path, about: dict[str, Any], count: str) -> Coined | None:
     )
 
 
-def _check_coins(
-    path: Path, run_id: str, controller: dict[str, Any], rows: list[dict[str, Any]]
-) -> None:
+def _coins(path: Path, run_id: str, settings: dict[str, Any]) -> Coins:
+    """What the coins were tossed by; raises `InputError`."""
+    try:
+        return msgspec.convert(settings, Coins)
+    except msgspec.ValidationError as error:
+        msg = (
+            f"{path}: the settings of run {run_id} do not tell its coins: {error}; this log was "
+            "changed, or made by another version; it is no evidence"
+        )
+        raise InputError(msg) from None
+
+
+def _check_coins(path: Path, run_id: str, coins: Coins, rows: list[dict[str, Any]]) -> None:
     """Refuse a log whose arms are not what its seed tosses, or that has several groups."""
     from controller.switchback import coin_of, switchback_key
 
@@ -122,14 +142,13 @@ def _check_coins(
     if len(groups) > 1:
         msg = f"{path}: run {run_id} has several merge groups; one at a time can be judged"
         raise InputError(msg)
-    key = switchback_key(controller["seed"], run_id, controller["group"])
-    share = controller["switchback_share"]
+    key = switchback_key(coins.seed, run_id, coins.group)
     for row in rows:
         coin = coin_of(key, row["interval_number"]).random()
-        if row["arm"] != ("policy" if coin < share else "random"):
+        if row["arm"] != ("policy" if coin < coins.switchback_share else "random"):
             msg = (
                 f"{path}: interval {row['interval_number']} of run {run_id} was given to the "
-                f"{row['arm']} arm, and seed {controller['seed']} gives it to the other: this log "
+                f"{row['arm']} arm, and seed {coins.seed} gives it to the other: this log "
                 "was changed, or made by another version; it is no evidence"
             )
             raise InputError(msg)

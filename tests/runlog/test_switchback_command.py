@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from handmade import us
 
@@ -189,6 +190,26 @@ def test_logs_and_options_that_cannot_be_judged_say_why(refused, good, filled):
     assert "no run of a switchback" in refused(filled)
     assert "must be arriving, in_service or violations" in refused(good, "--count", "all")
     assert "no run log nothing" in refused("nothing")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("[]", "no run of a switchback is in this log"),
+        ('{"stream": null}', "no run of a switchback is in this log"),
+        ('{"stream": {"controller": [1]}}', "no run of a switchback is in this log"),
+        (
+            '{"stream": {"controller": {"switchback": "matched", "switchback_share": 0.5}}}',
+            "missing required field `seed`; this log was changed",
+        ),
+    ],
+)
+def test_settings_that_tell_no_coins_are_no_evidence(refused, log_path, settings, said):
+    with RunLog(log_path) as log:
+        log.start_run(Run(run_id="r", policy="slack", seed=5, created_us=us(0), settings={}))
+    with duckdb.connect(str(log_path)) as log:
+        log.execute("UPDATE runs SET settings = ?", [settings])
+    assert said in refused(log_path)
 
 
 @pytest.mark.slow
