@@ -70,6 +70,9 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
             if value < 1:
                 msg = f"{name} is {value}; it must be 1 or more"
                 raise InputError(msg)
+        if self.seed < 0:
+            msg = f"--seed is {self.seed}; it must be 0 or more"
+            raise InputError(msg)
         if not 0 < self.rate_per_s <= 10_000:
             msg = f"--rate is {self.rate_per_s:g}; it must be above 0, at most 10000 requests/s"
             raise InputError(msg)

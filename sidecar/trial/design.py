@@ -130,7 +130,7 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @property
     def free(self) -> tuple[str, ...]:
         """The arms whose place in a block is free: all but the controls."""
-        return (*self.policies, *(b for b in self.baselines if b not in self.policies))
+        return tuple(dict.fromkeys((*self.policies, *self.baselines)))
 
     @property
     def lasts_s(self) -> float:

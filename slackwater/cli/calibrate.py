@@ -11,6 +11,7 @@ from slackwater.errors import InputError
 
 MINUTES = 10.0
 COMPARE_MINUTES = 5.0
+LEARNERS, PARAMETERS = 4, 16e6
 PROMPT_TOKENS, OUTPUT_TOKENS = 64, 16
 
 
@@ -33,8 +34,14 @@ def calibrate(
             show_default="our learners merge",
         ),
     ] = None,
-    learners: Annotated[int, typer.Option(help="How many learners of ours merge.")] = 4,
-    parameters: Annotated[float, typer.Option(help="Parameters of each one's model.")] = 16e6,
+    learners: Annotated[
+        int | None,
+        typer.Option(help="How many learners of ours merge.", show_default=str(LEARNERS)),
+    ] = None,
+    parameters: Annotated[
+        float | None,
+        typer.Option(help="Parameters of each one's model.", show_default=f"{PARAMETERS:g}"),
+    ] = None,
     effect_free: Annotated[
         bool,
         typer.Option(
@@ -89,7 +96,8 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Profile to write; the record goes beside it, as FILE.jsonl.",
+            help="Profile to write (with --compare none without this); the record goes beside it, "
+            "as FILE.jsonl.",
             show_default="runs/calibrate-TIME.json",
         ),
     ] = None,
@@ -129,23 +137,31 @@ def calibrate(
         model=model,
         vocabulary=vocabulary,
     )
-    if resume is None or server.given:
-        server.check()
-    if merge_command is not None and effect_free:
-        msg = "--effect-free is about learners of ours; leave --merge-command out"
-        raise InputError(msg)
+    server.check(needed=resume is None)
+    ours = {
+        "--learners": learners,
+        "--parameters": parameters,
+        "--effect-free": effect_free or None,
+    }
+    if merge_command is not None:
+        _refuse("--merge-command makes merges of your own learners", ours)
+    if compare is not None and output is None and not json:
+        _refuse("--compare writes no profile without --output", {"--name": name})
     load = {"--rate": rate, "--prompt-tokens": prompt_tokens, "--output-tokens": output_tokens}
     if compare is not None:
         _refuse("--compare measures under the profile's load and objective", load | {"--slo": slo})
     if resume is not None:
         own = load | {"--minutes": minutes, "--seed": seed}
         _refuse("--resume goes on by the record's own plan", own)
+    if not server.given:
+        merges = {"--merge-command": merge_command, **ours}
+        _refuse("--resume without a server plays nothing", merges)
     usual = MINUTES if compare is None else COMPARE_MINUTES
     asked = Asked(
         server=server,
         merge_command=merge_command,
-        learners=learners,
-        parameters=_whole(parameters),
+        learners=LEARNERS if learners is None else learners,
+        parameters=_whole(PARAMETERS if parameters is None else parameters),
         effect_free=effect_free,
         minutes=usual if minutes is None else minutes,
         rate_per_s=rate,
@@ -162,7 +178,7 @@ def calibrate(
     raise typer.Exit(run(asked, as_json=json, wants_plain=plain))
 
 
-def _refuse(why: str, options: Mapping[str, float | None]) -> None:
+def _refuse(why: str, options: Mapping[str, object]) -> None:
     """Raise `InputError` for what was given and would not be heeded."""
     given = [name for name, value in options.items() if value is not None]
     if given:

@@ -79,7 +79,7 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
             raise
         Console(stderr=True).print(f"stopped early: {error}; --resume {record.path} goes on")
         return signals.exit_code
-    profile_path = record.path.with_suffix("") if before is None else None
+    profile_path = record.path.with_suffix("") if before is None or asked.output else None
     profile = profile_of(asked.name or record.path.with_suffix("").stem, record, measured)
     if profile_path is not None:
         written(profile_path, profile)
@@ -112,9 +112,6 @@ def _check(asked: Asked) -> None:
         raise InputError(msg)
     if not 0 < asked.precision < 1e3:
         msg = f"--precision is {asked.precision:g}; it must be a share such as 0.1"
-        raise InputError(msg)
-    if asked.seed < 0:
-        msg = f"--seed is {asked.seed}; it must be 0 or more"
         raise InputError(msg)
     if asked.resume is not None and asked.output is not None:
         msg = "--resume writes the profile beside its record; leave --output out"

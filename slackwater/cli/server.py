@@ -47,13 +47,25 @@ class ServerOptions:
         """Whether there is a server at all."""
         return self.launch_vllm or self.endpoint is not None
 
-    def check(self) -> None:
-        """Raise `InputError` unless exactly one server is named, and its model with it."""
-        if self.launch_vllm + (self.endpoint is not None) != 1:
+    def check(self, *, needed: bool = True) -> None:
+        """Raise `InputError` unless exactly one server is named, with what it needs and no more.
+
+        None at all will do where none is `needed`.
+        """
+        if self.launch_vllm + (self.endpoint is not None) > 1 or (needed and not self.given):
             msg = "give --launch-vllm, or --endpoint URL --model NAME: one of the two"
             raise InputError(msg)
         if self.endpoint is not None and self.model is None:
             msg = f"--endpoint {self.endpoint} needs --model, the name that it gives its model"
+            raise InputError(msg)
+        unheeded = {
+            "--vllm-python": None if self.launch_vllm else self.vllm_python,
+            "--model": None if self.endpoint else self.model,
+            "--vocabulary": None if self.endpoint else self.vocabulary,
+        }
+        if given := [name for name, value in unheeded.items() if value is not None]:
+            whose = "--launch-vllm" if given == ["--vllm-python"] else "--endpoint"
+            msg = f"{', '.join(given)} goes with {whose}, and there is none; leave it out"
             raise InputError(msg)
 
 

@@ -79,8 +79,7 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
 
 
 def _check(asked: Asked) -> None:
-    if asked.resume is None or asked.server.given:
-        asked.server.check()
+    asked.server.check(needed=asked.resume is None)
     if asked.resume is not None:
         extra = [*map(option, asked.design), *(["--db"] if asked.db else [])]
         if asked.minutes is not None:
@@ -111,6 +110,10 @@ def design_of(asked: Asked) -> "TrialDesign":
             raise InputError(_in_words(str(error), given)) from None
 
     design = designed(asked.design)
+    # Logs have such designs, and play and judge the arm once.
+    if len(set(design.baselines)) < len(design.baselines):
+        msg = f"--baselines {','.join(design.baselines)} names an arm twice"
+        raise InputError(msg)
     if asked.profile is not None:
         design = designed(_profiled(asked.profile, design) | asked.design)
     if asked.minutes is None:

@@ -220,6 +220,13 @@ def test_line_that_a_crash_cut_short_is_left_out(played, tmp_path):
     assert path.read_bytes() == played.path.read_bytes()
 
 
+def test_record_of_a_seed_that_cannot_be_is_refused(played, tmp_path):
+    path = tmp_path / "seed.json.jsonl"
+    path.write_bytes(played.path.read_bytes().replace(b'"seed":3', b'"seed":-1', 1))
+    with pytest.raises(InputError, match="--seed is -1; it must be 0 or more"):
+        Record.reopen(path)
+
+
 def test_record_that_two_processes_wrote_is_no_evidence(played, tmp_path):
     path = tmp_path / "twice.json.jsonl"
     lines = played.path.read_bytes().splitlines(keepends=True)
@@ -392,6 +399,19 @@ def test_record_is_not_gone_on_with_by_other_merges(server, tmp_path):
     assert Record.reopen(record.path).blocks == []
 
 
+def test_comparison_with_an_output_writes_its_profile_there(played, tmp_path, monkeypatch):
+    calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
+    then = tmp_path / "then.json"
+    then.write_bytes(played.path.with_suffix("").read_bytes())
+    record = Record(tmp_path / "now.json.jsonl", played.set_up, played.blocks)
+    monkeypatch.setattr(calibrate_job, "_recorded", lambda *_: (record, True))
+    for output in (None, tmp_path / "now.json"):
+        wanted = asked(launch_vllm=True, compare=then, output=output, name="now")
+        calibrate_job.run(wanted, as_json=True, wants_plain=True)
+        assert (tmp_path / "now.json").exists() == (output is not None)
+    assert decode_profile((tmp_path / "now.json").read_bytes()).name == "now"
+
+
 LAB = Server(launched=False, model="m", url="http://lab:1", version="0.32")
 
 
@@ -490,6 +510,19 @@ def test_profile_that_fits_one_that_does_not_and_one_that_cannot_be_told(
         ({}, "give --launch-vllm, or --endpoint"),
         ({"endpoint": "http://127.0.0.1:1"}, "needs --model"),
         ({"launch_vllm": True, "merge_command": "x", "effect_free": True}, "--effect-free"),
+        ({"launch_vllm": True, "merge_command": "x", "learners": 9}, "leave --learners out"),
+        ({"launch_vllm": True, "merge_command": "x", "parameters": 1e6}, "leave --parameters out"),
+        ({"resume": "x.jsonl", "learners": 4, "merge_command": "x"}, "leave --learners out"),
+        ({"resume": "x.jsonl", "merge_command": "x"}, "plays nothing; leave --merge-command out"),
+        ({"resume": "x.jsonl", "effect_free": True}, "plays nothing; leave --effect-free out"),
+        ({"resume": "x.jsonl", "model": "m"}, "--model goes with --endpoint"),
+        ({"launch_vllm": True, "vocabulary": 9}, "--vocabulary goes with --endpoint"),
+        (
+            {"endpoint": "http://127.0.0.1:1", "model": "m", "vllm_python": Path("p")},
+            "--vllm-python goes with --launch-vllm",
+        ),
+        ({"resume": "x.jsonl", "compare": "y.json", "name": "n"}, "leave --name out"),
+        ({"launch_vllm": True, "seed": -1, "merge_command": "true"}, "--seed is -1"),
         ({"launch_vllm": True, "parameters": 0.5}, "--parameters"),
         ({"launch_vllm": True, "slo": -1.0}, "--slo"),
         ({"launch_vllm": True, "precision": 0.0}, "--precision"),

@@ -84,6 +84,12 @@ def test_bursts_last_as_long_as_they_are_asked_to() -> None:
     assert turns(12.0, 6.0) == pytest.approx(60 * 2 / 18, abs=2.0)
 
 
+def test_an_arm_that_a_log_names_twice_is_played_once() -> None:
+    twice = msgspec.structs.replace(DESIGN, baselines=("none", "slack", "none"))
+    assert twice.free == ("slack", "wa_forecast", "none")
+    assert twice.runs == len({(one.block, one.arm) for one in twice.planned()})
+
+
 def test_planned_runs_are_all_of_them() -> None:
     planned = list(DESIGN.planned())
     assert len(planned) == DESIGN.runs == 5 * len(ARMS)
@@ -720,10 +726,15 @@ def test_a_run_whose_log_has_not_every_request_that_was_sent_is_no_outcome() -> 
         ({"endpoint": "http://127.0.0.1:1"}, "needs --model"),
         ({"launch_vllm": True, "runs": 0}, r"--runs is 0; it must be .*>= 1"),
         ({"launch_vllm": True, "runs": 3, "minutes": 9.0}, "leave out one"),
+        (
+            {"launch_vllm": True, "baselines": "none,none"},
+            "--baselines none,none names an arm twice",
+        ),
         ({"launch_vllm": True, "claim": "fixed_h"}, "--claim fixed_h is not judged"),
         ({"launch_vllm": True, "slo": -1.0}, "--slo is -1"),
         ({"launch_vllm": True, "count": "harm"}, r"--count is harm; it must be .*excess"),
         ({"resume": Path("nowhere.duckdb")}, "no such file"),
+        ({"resume": Path("x.duckdb"), "model": "m"}, "--model goes with --endpoint"),
         ({"resume": Path("x.duckdb"), "runs": 3}, "leave --runs out"),
         ({"resume": Path("x.duckdb"), "least_gain": 1.0}, "leave --least-gain out"),
         ({"launch_vllm": True, "least_gain": 100.0}, r"--least-gain is 100\.0; it must be .*< 100"),
