@@ -242,7 +242,8 @@ class _Block:
         owner = self._owner
         until_s = time.monotonic() + owner.limits.timeout_s + 10
         while self.load.is_alive() and time.monotonic() < until_s:
-            owner.say(waiting(self._account.in_flight, again=owner.stopping()))
+            if answers := self._account.in_flight:
+                owner.say(waiting(answers, again=owner.stopping()))
             if owner.hastening():
                 self.load.abort()
                 self.load.join(GIVE_UP_S)

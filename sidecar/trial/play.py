@@ -151,7 +151,8 @@ class Trial:
                 return
             if self.signals.first is not None:
                 load.stop()
-                self.say(waiting(account.in_flight, again=True))
+                if account.in_flight:
+                    self.say(waiting(account.in_flight, again=True))
             load.join(0.1)
         load.result()
         if self.signals.first is not None:

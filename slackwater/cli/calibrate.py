@@ -40,7 +40,7 @@ def calibrate(
     ] = None,
     parameters: Annotated[
         float | None,
-        typer.Option(help="Parameters of each one's model.", show_default=f"{PARAMETERS:g}"),
+        typer.Option(help="Parameters of each one's model.", show_default="16e6"),
     ] = None,
     effect_free: Annotated[
         bool,
