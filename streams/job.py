@@ -148,8 +148,12 @@ class Job:
         return range(self._due(message), message.offset)
 
     def let_go(self, topic: Topic, partition: int) -> None:
-        """Another process may read this partition now: where it comes back there is no hole."""
-        self._away.add((topic, partition))
+        """Another process may read this partition now: where it comes back there is no hole.
+
+        One that logs has a consumer group of its own: nobody else reads for it.
+        """
+        if self.log is None:
+            self._away.add((topic, partition))
 
     def _due(self, message: Message) -> int:
         """The next offset of the message's partition; without a log any may be the first."""

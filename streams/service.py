@@ -122,6 +122,8 @@ class StreamProcess:
         return self._summary()
 
     async def _main(self, log: RunLog | None) -> None:
+        # First: the sink takes from the log where it starts.
+        group_id = self._place_group(log)
         sink = DuckDBLog(log, self.settings.run, self.metrics) if log else None
         stage = build_stage(self.settings) if "decide" in self.settings.roles else None
         counters = {}
@@ -131,7 +133,7 @@ class StreamProcess:
             run, settings = self.settings.run, self.settings
             counters = restore_counters(log, run.group, settings.bin_s, settings.lateness_s)
         job = Job(self.settings, self.clock, self.metrics, stage, sink, counters)
-        app = build_app(self.settings, self._place_group(log))
+        app = build_app(self.settings, group_id)
         shipper = Shipper(sink.commit if sink else None, self.settings.commit_s)
         wiring = Wiring(app, job, shipper, self._on_ready)
         await self._until_stopped(app, wiring, shipper)

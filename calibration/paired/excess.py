@@ -29,19 +29,14 @@ class ServedRun:
     """One run of a block; its requests are in the block's order.
 
     Attributes:
-        arrival_s: [n] when each was due, by the run's clock; NaN for one that was never sent.
-        violates: [n] whether it violated.
+        arrival_s: [n] when each was due, in order, by the run's clock.
+        violates: [n] whether it violated, as one does that was never sent.
         windows_s: [m, 2] from when to when merges went on.
     """
 
     arrival_s: Floats
     violates: Bools
     windows_s: Floats
-
-    @property
-    def sent(self) -> Bools:
-        """[n] which requests there are."""
-        return ~np.isnan(self.arrival_s)
 
 
 def excess_violations(runs: Sequence[ServedRun], slo_s: float) -> list[float | None]:
@@ -56,7 +51,7 @@ def excess_violations(runs: Sequence[ServedRun], slo_s: float) -> list[float | N
     arrived outside, or none of them was outside in another run.
     """
     touched = np.array([_touched(run, slo_s) for run in runs])
-    outside = np.array([run.sent for run in runs]) & ~touched
+    outside = ~touched
     violates = np.array([run.violates for run in runs], np.float64)
     return [
         _excess(run, violates[i], touched[i], outside[i], _usual(violates, outside, i))
@@ -105,10 +100,7 @@ def _excess(
 
 
 def _strata(run: ServedRun) -> NDArray[np.int64]:
-    """[n] fifths of the requests by their load, equal loads kept together; -1 of those not sent."""
-    arrival_s = run.arrival_s[run.sent]
-    load = np.arange(len(arrival_s)) - np.searchsorted(arrival_s, arrival_s - LOAD_S)
+    """[n] fifths of the requests by their load, equal loads kept together."""
+    load = np.arange(len(run.arrival_s)) - np.searchsorted(run.arrival_s, run.arrival_s - LOAD_S)
     edges = np.quantile(load, np.arange(1, STRATA) / STRATA)
-    found = np.full(len(run.arrival_s), -1)
-    found[run.sent] = np.searchsorted(edges, load, side="left")
-    return found
+    return np.searchsorted(edges, load, side="left")

@@ -124,12 +124,15 @@ class Record:
         """Begin a file that is not there yet; raises `InputError`."""
         check_new(path)
         record = cls(path, set_up)
+        made = False
         try:
             with path.open("xb") as file:
+                made = True
                 record._write(file, set_up)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+            if made:
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
             msg = f"cannot write {path}: {error.strerror}; name another --output"
             raise InputError(msg) from None
         return record

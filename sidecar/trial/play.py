@@ -227,7 +227,8 @@ class Trial:
         except RunLogError as error:
             beside = self._folder / f"{plan.run_id}.duckdb"
             plan.db.rename(beside)
-            msg = f"{error}; it stays as {beside}, and --resume {self.log.path} plays it again"
+            again = f"--resume {self.log.path}" if self.log.path.exists() else "the same command"
+            msg = f"{error}; it stays as {beside}, and {again} plays it again"
             raise RunLogError(msg) from error
 
     def _about(self, planned: PlannedRun, attempt: int, drawn: Matched | None) -> About:

@@ -1,6 +1,5 @@
 """The log of a trial: one DuckDB run log to which each run is added whole, once it has ended."""
 
-import itertools
 import os
 import shutil
 import time
@@ -189,7 +188,7 @@ class TrialLog:
     def excess(self, played: "Sequence[Played]") -> dict[str, float]:
         """By run: violations that its windows added; one of which that cannot be told is left out.
 
-        Requests that were never sent are in no run's.
+        A request that was never sent violates; one that no run of the block sent is in none.
         """
         from calibration.paired import excess_violations
 
@@ -323,24 +322,28 @@ class TrialLog:
 
 
 def _aligned(served: list[Rows], windows: list[Rows]) -> "list[ServedRun]":
-    """The runs of a block, their requests in one order; one that was never sent has no arrival."""
+    """The runs of a block, whose requests come at the same times after their begin."""
     import numpy as np
 
     from calibration.paired import ServedRun
 
-    place: dict[str, int] = {}
-    for row in itertools.chain.from_iterable(served):
-        place.setdefault(row["id"], len(place))
-    runs = []
-    for requests, merges in zip(served, windows, strict=True):
-        begun_us = requests[0]["arrival_us"]
-        arrival_s, violates = np.full(len(place), np.nan), np.zeros(len(place), np.bool_)
+    after_us: dict[str, int] = {}
+    begun_us = []
+    for requests in served:
+        # The first one may never have been sent: any that is known tells when the run began.
+        known = next((row for row in requests if row["id"] in after_us), requests[0])
+        begun_us.append(known["arrival_us"] - after_us.get(known["id"], 0))
         for row in requests:
-            arrival_s[place[row["id"]]] = (row["arrival_us"] - begun_us) / US_PER_S
-            violates[place[row["id"]]] = row["violates"]
+            after_us.setdefault(row["id"], row["arrival_us"] - begun_us[-1])
+    names = sorted(after_us, key=lambda name: (after_us[name], name))
+    arrival_s = np.array([after_us[name] for name in names]) / US_PER_S
+    runs = []
+    for requests, merges, begun in zip(served, windows, begun_us, strict=True):
+        violates = {row["id"]: bool(row["violates"]) for row in requests}
         spans_us = [(row["started_us"], row["ended_us"]) for row in merges]
-        windows_s = (np.array(spans_us, np.float64).reshape(-1, 2) - begun_us) / US_PER_S
-        runs.append(ServedRun(arrival_s, violates, windows_s))
+        windows_s = (np.array(spans_us, np.float64).reshape(-1, 2) - begun) / US_PER_S
+        late = np.array([violates.get(name, True) for name in names])
+        runs.append(ServedRun(arrival_s, late, windows_s))
     return runs
 
 

@@ -1,11 +1,11 @@
 """`slackwater calibrate`: what real merges do to a real server, as a profile."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from slackwater.cli.heeded import refuse
 from slackwater.cli.server_options import Endpoint, Model, VllmPython, Vocabulary
 from slackwater.errors import InputError
 
@@ -144,18 +144,18 @@ def calibrate(
         "--effect-free": effect_free or None,
     }
     if merge_command is not None:
-        _refuse("--merge-command makes merges of your own learners", ours)
+        refuse("--merge-command makes merges of your own learners", ours)
     if compare is not None and output is None and not json:
-        _refuse("--compare writes no profile without --output", {"--name": name})
+        refuse("--compare writes no profile without --output", {"--name": name})
     load = {"--rate": rate, "--prompt-tokens": prompt_tokens, "--output-tokens": output_tokens}
     if compare is not None:
-        _refuse("--compare measures under the profile's load and objective", load | {"--slo": slo})
+        refuse("--compare measures under the profile's load and objective", load | {"--slo": slo})
     if resume is not None:
         own = load | {"--minutes": minutes, "--seed": seed}
-        _refuse("--resume goes on by the record's own plan", own)
+        refuse("--resume goes on by the record's own plan", own)
     if not server.given:
         merges = {"--merge-command": merge_command, **ours}
-        _refuse("--resume without a server plays nothing", merges)
+        refuse("--resume without a server plays nothing", merges)
     usual = MINUTES if compare is None else COMPARE_MINUTES
     asked = Asked(
         server=server,
@@ -176,14 +176,6 @@ def calibrate(
         compare=compare,
     )
     raise typer.Exit(run(asked, as_json=json, wants_plain=plain))
-
-
-def _refuse(why: str, options: Mapping[str, object]) -> None:
-    """Raise `InputError` for what was given and would not be heeded."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        msg = f"{why}; leave {', '.join(given)} out"
-        raise InputError(msg)
 
 
 def _whole(value: float) -> int:

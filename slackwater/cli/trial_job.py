@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from slackwater.cli.heeded import refuse
 from slackwater.cli.server import VLLM_LOG, ServerOptions, endpoint_of, server_of, working
 from slackwater.errors import InputError
 
@@ -81,14 +82,9 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
 def _check(asked: Asked) -> None:
     asked.server.check(needed=asked.resume is None)
     if asked.resume is not None:
-        extra = [*map(option, asked.design), *(["--db"] if asked.db else [])]
-        if asked.minutes is not None:
-            extra.append("--minutes")
-        if asked.profile is not None:
-            extra.append("--profile")
-        if extra:
-            msg = f"--resume goes on by the options of its log; leave {', '.join(extra)} out"
-            raise InputError(msg)
+        own = {option(name): value for name, value in asked.design.items()}
+        more = {"--db": asked.db, "--minutes": asked.minutes, "--profile": asked.profile}
+        refuse("--resume goes on by the options of its log", own | more)
         if not asked.resume.is_file():
             msg = f"--resume {asked.resume}: there is no such file"
             raise InputError(msg)

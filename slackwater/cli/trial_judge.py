@@ -36,7 +36,8 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
     if design.count == "excess":
         counted = [one for one in played if one.run_id in excess]
         notes += [
-            f"{one.run_id}: too few requests met no window to tell what these added; in no verdict"
+            f"{one.run_id}: what its windows added cannot be told: too few requests met none, or "
+            "no other run of the block is there; in no verdict"
             for one in played
             if one.run_id not in excess
         ]
@@ -51,7 +52,7 @@ def judged(log: "TrialLog", design: "TrialDesign", claim: str | None) -> dict[st
             least_gain,
             design.run_s,
             CELL_S,
-            _left(design, played),
+            _left(design, counted),
             design.count == "excess",
         )
         found = judge_pairs(outcomes, windows, asked, rng)

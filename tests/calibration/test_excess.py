@@ -105,15 +105,12 @@ def test_what_windows_add_is_found_and_machines_of_other_speeds_hide_it_less() -
     assert np.std(np.array(found) - true) < np.std(np.array(raw) - true) / 2
 
 
-def test_requests_that_met_a_window_in_every_run_or_were_not_sent_are_taken_as_others() -> None:
+def test_requests_that_met_a_window_in_every_run_are_taken_as_others() -> None:
     arrival_s = np.arange(0.0, 100.0, 0.5)
     windows_s = np.array([[50.0, 52.0]])
     violates = (arrival_s >= 50) & (arrival_s < 52)
     everywhere = [ServedRun(arrival_s, violates, windows_s)] * 2
     assert excess_violations(everywhere, SLO_S) == [4.0, 4.0]
-    missing = np.where(arrival_s == 51.0, np.nan, arrival_s)
-    less = [ServedRun(missing, violates & (arrival_s != 51.0), windows_s), everywhere[1]]
-    assert excess_violations(less, SLO_S) == [3.0, 4.0]
 
 
 def test_harm_is_looked_for_from_the_objective_before_a_window_to_a_second_after() -> None:

@@ -506,11 +506,26 @@ def test_excess_is_that_of_a_run_s_own_windows_beside_the_others_of_its_block(
     assert json.loads(row["detail"])["count"] == "excess"
 
 
+def test_a_request_that_was_never_sent_in_a_window_is_one_that_it_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one of the run too: the others tell when it would have been due."""
+    monkeypatch.setattr(excess, "LEAST_OUTSIDE", 5)
+    log = pair_of(tmp_path)
+    before = log.excess(log.played())
+    with duckdb.connect(str(log.path)) as made:
+        made.execute("DELETE FROM requests WHERE run_id = 't-slack' AND id IN ('r0', 'r7')")
+    after = log.excess(log.played())
+    # `r0` violated as it is, and `r7` was due in a window.
+    assert after["t-slack"] == pytest.approx(before["t-slack"] + 1)
+    assert after["t-random"] == pytest.approx(before["t-random"], abs=1.0)
+
+
 def test_a_run_too_short_to_tell_its_excess_is_named_and_in_no_verdict(tmp_path: Path) -> None:
     log = pair_of(tmp_path)
     document = judged(log, log.about()[0][1].design, "slack")
     assert document["verdicts"] == []
-    assert any(note.startswith("t-slack: too few requests") for note in document["notes"])
+    assert any(note.startswith("t-slack: what its windows added") for note in document["notes"])
     print_trial(Console(file=io.StringIO()), json.loads(json.dumps(document)))
 
 
@@ -659,9 +674,7 @@ def test_first_requests_that_hang_are_given_up_when_a_person_says_so_twice(tmp_p
             signals.first = signal.SIGINT
 
         threading.Thread(target=press, daemon=True).start()
-        began_s = time.monotonic()
         assert not ours.run()
-    assert time.monotonic() - began_s < 20
     assert said
     assert said[0].startswith("waiting for answers: ")
 

@@ -2,9 +2,13 @@
 
 import asyncio
 import logging
+import signal
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pytest
 from kafka import TopicPartition
 from prometheus_client import CollectorRegistry
@@ -21,6 +25,7 @@ from streams.app import Wiring, build_app
 from streams.job import Job
 from streams.metrics import Metrics
 from streams.offsets import read_again
+from streams.service import StreamProcess
 from streams.settings import StreamSettings
 
 T0 = 1_750_000_000_000_000
@@ -101,3 +106,27 @@ def test_broker_that_is_gone_is_named(caplog: pytest.LogCaptureFixture) -> None:
         partition = TopicPartition("slackwater.learners", 0)
         assert read_again("127.0.0.1:1", partition, range(1), timeout_s=0.3) == {}
     assert "0 of 1 read again: " in caplog.text
+
+
+@pytest.mark.kafka
+def test_what_a_topic_held_before_a_new_run_began_is_no_hole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    db = tmp_path / "run.duckdb"
+    with caplog.at_level(logging.WARNING), EmbeddedBroker() as broker:
+        make_topics(broker.bootstrap, partitions=1)
+        send(broker.bootstrap)
+        run = RunSettings(bootstrap=broker.bootstrap, run_id="r")
+        producer = BatchProducer(broker.bootstrap)
+
+        def speak() -> None:
+            producer.send(LEARNERS, "a", SENT[-1])
+            assert producer.flush()
+            threading.Timer(1.0, signal.raise_signal, [signal.SIGTERM]).start()
+
+        settings = StreamSettings(run=run, db=db)
+        StreamProcess(settings, RunClock.real(), speak).run()
+        producer.close()
+    assert not [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    with duckdb.connect(str(db), read_only=True) as log:
+        assert log.execute("SELECT at_us FROM heartbeats").fetchall() == [(SENT[-1].at_us,)]

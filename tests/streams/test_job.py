@@ -218,6 +218,13 @@ def test_partition_that_another_process_read_meanwhile_comes_back_without_a_hole
     assert job.hole_before(later) == range(21, 22)
 
 
+def test_rebalance_hides_no_hole_from_a_process_that_logs() -> None:
+    job = make_job(ListLog())
+    job.handle(message(REQUESTS, request(0, "r0"), offset=0))
+    job.let_go(REQUESTS, 0)
+    assert job.hole_before(message(REQUESTS, request(2, "r2"), offset=2)) == range(1, 2)
+
+
 def test_hole_before_the_first_message_is_one_where_the_log_knows_what_is_next() -> None:
     first = message(REQUESTS, request(10, "a"), offset=7)
     assert make_job(ListLog(5)).hole_before(first) == range(5, 7)
