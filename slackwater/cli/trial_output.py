@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_ALONE_PP = 50.0
+LEAST_VIOLATING_PP = 10.0
+LEAST_ADDED = 0.25
+"""Of the violations: where windows make fewer, policies have little to spare."""
 HOW = {
     "ok": "answered",
     "aborted": "cut off",
@@ -41,8 +44,8 @@ def print_trial(out: "Console", document: dict[str, Any]) -> None:
         "requests",
         "merges",
         "window s",
-        "violations %",
-        "excess pp",
+        "violate %",
+        "excess",
         "p95 s",
     ):
         table.add_column(name, justify="left" if name == "arm" else "right", no_wrap=True)
@@ -112,10 +115,27 @@ def remarks(document: dict[str, Any]) -> list[str]:
             "to harm, or for a policy to spare; take a larger --slo, a lower --rate, or a machine "
             "that does nothing else"
         )
+    found += not_by_merges(document["arms"])
     if document["runs_failed"]:
         count = document["runs_failed"]
         found.append(f"{count} runs failed and were played again; they are in no figure")
     return [*found, *document["notes"]]
+
+
+def not_by_merges(arms: list[dict[str, Any]]) -> list[str]:
+    """A word on arms whose violations are mostly no merge's doing: there is little to spare."""
+    merging = [row for row in arms if row["arm"] != NO_POLICY and row["excess_pp"] is not None]
+    violating = [row["violations_pp"] for row in merging]
+    if not merging or (usual := sum(violating) / len(merging)) < LEAST_VIOLATING_PP:
+        return []
+    added = sum(row["excess_pp"] for row in merging) / len(merging)
+    if added > LEAST_ADDED * usual:
+        return []
+    return [
+        f"{usual:.0f} % of requests violate, of which windows added {max(0.0, added):.1f}: the "
+        "rest violates without merges, where a merge then costs nothing; take a larger --slo, a lower "
+        "--rate, or learners that step less often (--step-s)"
+    ]
 
 
 def accounted(arms: list[dict[str, Any]]) -> list[str]:

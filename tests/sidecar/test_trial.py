@@ -35,7 +35,7 @@ from sidecar.trial.record import About, TrialLog
 from slackwater.cli import trial_job
 from slackwater.cli.trial import trial
 from slackwater.cli.trial_judge import _left, judged
-from slackwater.cli.trial_output import headline, print_trial
+from slackwater.cli.trial_output import headline, not_by_merges, print_trial
 from slackwater.cli.trial_progress import left, plan
 from slackwater.errors import InputError, RunLogError, SlackwaterError
 from slackwater.events import Finished, MergeCommand, Request, Started, Step
@@ -845,6 +845,21 @@ def test_a_log_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(InputError, match="--resume"):
         trial_job._new_path(path)
+
+
+@pytest.mark.parametrize(
+    ("violations_pp", "excess_pp", "said"),
+    [(35.0, 2.6, True), (35.0, 20.0, False), (4.0, 0.1, False), (35.0, None, False)],
+)
+def test_violations_that_are_no_merge_s_doing_are_said_to_be(
+    violations_pp: float, excess_pp: float | None, said: bool
+) -> None:
+    row = {"arm": "slack", "violations_pp": violations_pp, "excess_pp": excess_pp}
+    nobody = {"arm": "none", "violations_pp": 90.0, "excess_pp": 0.0}
+    found = not_by_merges([row, nobody])
+    assert bool(found) is said
+    if said:
+        assert found[0].startswith("35 % of requests violate, of which windows added 2.6: the rest")
 
 
 def test_time_left_is_said_in_words() -> None:
