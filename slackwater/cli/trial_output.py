@@ -133,8 +133,8 @@ def not_by_merges(arms: list[dict[str, Any]]) -> list[str]:
         return []
     return [
         f"{usual:.0f} % of requests violate, of which windows added {max(0.0, added):.1f}: the "
-        "rest violates without merges, where a merge then costs nothing; take a larger --slo, a lower "
-        "--rate, or learners that step less often (--step-s)"
+        "rest violates without merges, where a merge then costs nothing; take a larger --slo, a "
+        "lower --rate, or learners that step less often (--step-s)"
     ]
 
 
