@@ -36,7 +36,7 @@ from slackwater.vllm.reporter import Reporter
 
 BARE = "without"
 ARMS = (BARE, "without again", "broker up", "broker down", "broker silent")
-QUANTILES = {"p50": 0.5, "p99": 0.99}
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 WARM_UP_REQUESTS = 20
 RESAMPLES = 1_000
 CALLS = 20_000
@@ -159,15 +159,18 @@ def record_us() -> dict[str, float]:
 
 
 def show(result: dict[str, Any]) -> None:
-    print(f"{'arm':<14}{'p50 ms':>9}{'p99 ms':>9}  ratio of p50             ratio of p99")
+    heads = "".join(f"{name + ' ms':>9}" for name in QUANTILES)
+    ratios = "".join(f"  {'ratio of ' + name:<23}" for name in QUANTILES)
+    print(f"{'arm':<14}{heads}{ratios}")
     for arm, row in result["arms"].items():
         cells = "".join(
-            f"  {row[f'{name}_ratio']:.3f} [{low:.3f}, {high:.3f}]   "
+            f"  {row[f'{name}_ratio']:.3f} [{low:.3f}, {high:.3f}]  "
             for name in QUANTILES
             if f"{name}_ratio" in row
             for low, high in [row[f"{name}_ratio_interval"]]
         )
-        print(f"{arm:<14}{row['p50_s'] * 1000:>9.1f}{row['p99_s'] * 1000:>9.1f}{cells}")
+        own = "".join(f"{row[f'{name}_s'] * 1000:>9.1f}" for name in QUANTILES)
+        print(f"{arm:<14}{own}{cells}")
     cost = result["record_us"]
     print(
         f"{result['requests_per_arm']} requests an arm; record(): {cost['with_a_request']:.1f} us "
