@@ -2,11 +2,13 @@
 
 import pytest
 from openai_server import MODEL
+from rich.console import Console
 from test_calibrate import ServerThread, asked
 
 from sidecar.load import Endpoint
 from sidecar.load.alone import answers_alone_per_s
 from slackwater.cli import calibrate_job
+from slackwater.cli.saying import Saying
 from slackwater.errors import SlackwaterError
 from slackwater.testbed.signals import Interrupted, StopSignals
 
@@ -46,8 +48,9 @@ def test_who_wants_the_end_does_not_wait_for_the_measuring():
 def test_load_is_a_share_of_it_unless_a_rate_was_given(monkeypatch):
     monkeypatch.setattr("sidecar.load.alone.answers_alone_per_s", lambda *_, **__: 31.44)
     endpoint = Endpoint(url="http://127.0.0.1:1", model=MODEL)
+    say = Saying(Console(quiet=True), True)
     with StopSignals() as signals:
-        found = calibrate_job._load(asked(rate_per_s=None), endpoint, signals)
-        given = calibrate_job._load(asked(rate_per_s=7.0), endpoint, signals)
+        found = calibrate_job._load(asked(rate_per_s=None), endpoint, signals, say)
+        given = calibrate_job._load(asked(rate_per_s=7.0), endpoint, signals, say)
     assert (found.rate_per_s, found.alone_per_s) == (19.0, 31.44)
     assert (given.rate_per_s, given.alone_per_s) == (7.0, None)
