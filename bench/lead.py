@@ -30,14 +30,13 @@ from calibration.simulate import Segment, corridor_settings, simulate
 from controller.policies import policy_named
 from controller.settings import ControllerSettings
 from replay_producer.generators import Shape, generate
+from sidecar.trial.design import USUAL_WINDOW_S
 from slackwater.clock import US_PER_S
 
 CELL_S = 0.3
 E2E_S = 0.05
 DRAWS = 400
 RESAMPLES = 2000
-USUAL_WINDOW_S = 8.0
-"""What the controller's usual half-life and stopping time are made for."""
 
 Floats = NDArray[np.float64]
 

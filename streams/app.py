@@ -85,6 +85,7 @@ class Wiring:
         self._turn = asyncio.Lock()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._prefix = job.settings.run.prefix
+        self._by_name = {topic.name(self._prefix): topic for topic in ALL_TOPICS}
         self._topics = {
             topic: app.topic(topic.name(self._prefix), key_serializer="raw", value_serializer="raw")
             for topic in ALL_TOPICS
@@ -103,10 +104,9 @@ class Wiring:
 
     async def _let_go(self, *args: Any, **_kwargs: Any) -> None:
         _app, revoked = args
-        read = {topic.name(self._prefix): topic for topic in ALL_TOPICS}
         for tp in revoked:
-            if tp.topic in read:
-                self.job.let_go(read[tp.topic], tp.partition)
+            if tp.topic in self._by_name:
+                self.job.let_go(self._by_name[tp.topic], tp.partition)
 
     def _agent(self, topic: Topic) -> Callable[[Any], Any]:
         async def agent(stream: Any) -> None:
@@ -202,11 +202,11 @@ class Wiring:
 
     async def _measure_lag(self) -> None:
         """Show how many messages each partition holds that were not handled yet."""
-        kinds = {topic.name(self._prefix): topic.kind for topic in ALL_TOPICS}
         for tp in self.app.consumer.assignment():
             end = self.app.consumer.highwater(tp)
             handled = self._handled.get((tp.topic, tp.partition))
-            if end is not None and handled is not None and tp.topic in kinds:
-                labels = {"topic": kinds[tp.topic], "partition": str(tp.partition)}
+            if end is not None and handled is not None and tp.topic in self._by_name:
+                kind = self._by_name[tp.topic].kind
+                labels = {"topic": kind, "partition": str(tp.partition)}
                 lag = max(0, end - handled - 1)
                 self.job.metrics.set("consumer_lag_events", lag, **labels)
