@@ -4,15 +4,16 @@
 
 Blocks of learners that merge and of learners that do not, in random order, on one real vLLM; the
 client of the paper keeps a batch of requests at the server, the next when all are back. From the
-blocks come the model's three figures: a batch's median time without merges, its median time when
-it starts in a window, and the mean window. The model then plays the same blocks with the windows
-where they were, and its excess violation is set beside the measured one.
+blocks come the model's figures, as `slackwater calibrate` writes them into a profile: how long
+batches take without merges, how long those that start in a window, and the mean window. The model
+then plays the same blocks with the windows where they were, and its excess violation is set beside
+the measured one. It never plays what it was made from: the figures of even rounds play the odd
+ones, and the other way round.
 
 Intervals resample rounds, a block of each kind, as those of `slackwater calibrate` do: a host that
 changes its speed from one half minute to the next changes both. Of each draw measured and modelled
-excess are taken, the figures of the model made anew from it. The objective
-lies between the model's two times (their geometric mean, as the paper's 1.0 s lies between 0.73 and
-1.24 s) and is fixed: nearer to either it would ask how batches scatter, of which the model is mute.
+excess are taken, the figures of the model made anew from it. The objective is fixed: the 95th
+percentile of the batches without merges unless it is given.
 """
 
 import argparse
@@ -24,13 +25,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibration.effect.intervals import interval
+from calibration.effect.spread import spread
 from calibration.serving.closed_loop import ClosedLoop
 from calibration.serving.concurrency import BurstSchedule
 from calibration.serving.contract import requests_of, windows_of
@@ -44,6 +46,7 @@ RESAMPLES = 500
 WARM_UP_MERGES = 2
 PAUSE_S = (1.0, 4.0)
 VOCABULARY = 4096
+MS = 1000
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ def main() -> None:
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
         "options": {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()},
         **compared(blocks, options),
+        "blocks": [asdict(block) for block in blocks],
     }
     show(result)
     options.json.write_text(json.dumps(result, indent=2) + "\n")
@@ -98,6 +102,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=12, help="blocks of each kind")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of a block")
     parser.add_argument("--at-a-time", type=int, default=4, help="requests in a batch")
+    parser.add_argument("--slo", type=float, help="seconds a batch may take")
     parser.add_argument("--parameters", type=float, default=16e6, help="of each learner's model")
     parser.add_argument("--vllm-python", type=Path, default=PYTHON)
     parser.add_argument("--seed", type=int, default=0)
@@ -224,7 +229,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Said:
-    """Excess violation, measured and modelled, and the figures of the model."""
+    """Excess violation, measured and modelled, and the figures of the model of all rounds."""
 
     measured: float
     modelled: float
@@ -235,21 +240,58 @@ class Said:
     window_s: float
 
 
-def times_s(merging: Sequence[Piece], without: Sequence[Piece]) -> tuple[float, float]:
-    """Median time of a batch without merges, and of one that starts in a window."""
-    base = [b.took_s for p in without for b in p.batches]
-    slowed = [b.took_s for p in merging for b in p.batches if b.start_s < (p.window_s or 0.0)]
-    return float(np.median(base)), float(np.median(slowed))
+@dataclass(frozen=True)
+class Known:
+    """What the model is made from: the client's figures and the mean window."""
+
+    client: ClosedLoop
+    window_s: float
 
 
-def say(merging: Sequence[Piece], without: Sequence[Piece], slo_s: float, at_a_time: int) -> Said:
-    """Measured and modelled excess of these pieces."""
-    batch_s, slowed_s = times_s(merging, without)
-    slowed_batch_s = max(batch_s, slowed_s)
-    window_s = float(np.mean([p.window_s for p in merging if p.window_s is not None]))
-    rate, base_rate = (violating(own, slo_s) for own in (merging, without))
-    modelled = expected(merging, (batch_s, slowed_batch_s), window_s, slo_s, at_a_time)
-    return Said(rate - base_rate, modelled, rate, base_rate, batch_s, slowed_batch_s, window_s)
+def usual_s(rounds: Sequence[Round]) -> list[float]:
+    """What the batches without merges took."""
+    return [b.took_s for one in rounds for p in one.without for b in p.batches]
+
+
+def known(rounds: Sequence[Round], at_a_time: int) -> Known:
+    """The figures that these rounds give; raises `ArithmeticError` where they give none."""
+    merging, _ = of_both(rounds)
+    windows_s = [p.window_s for p in merging if p.window_s is not None]
+    slowed = spread(
+        [b.took_s for p in merging for b in p.batches if b.start_s < (p.window_s or 0.0)]
+    )
+    usual = spread(usual_s(rounds))
+    if usual is None or slowed is None:
+        msg = "no batch was answered in a window, or none without merges; take longer blocks"
+        raise ArithmeticError(msg)
+    client = ClosedLoop(
+        batch_s=usual.mean_s,
+        slowed_batch_s=max(usual.mean_s, slowed.mean_s),
+        schedule=BurstSchedule(at_a_time, at_a_time, period_s=1.0, burst_s=0.0),
+        scatter=usual.scatter,
+        slowed_scatter=slowed.scatter,
+    )
+    return Known(client, float(np.mean(windows_s)))
+
+
+def say(halves: Sequence[Sequence[Round]], slo_s: float, at_a_time: int) -> Said:
+    """Measured excess of all rounds, and what the model of each half says of the other one."""
+    rounds = [one for half in halves for one in half]
+    rate, base_rate = (violating(own, slo_s) for own in of_both(rounds))
+    sent, excess = 0, 0.0
+    for played, others in (halves, halves[::-1]):
+        own_sent, own_excess = expected(of_both(played)[0], known(others, at_a_time), slo_s)
+        sent, excess = sent + own_sent, excess + own_excess
+    every = known(rounds, at_a_time)
+    return Said(
+        measured=rate - base_rate,
+        modelled=excess / sent if sent else float("nan"),
+        rate=rate,
+        base_rate=base_rate,
+        batch_s=every.client.batch_s,
+        slowed_batch_s=every.client.slowed_batch_s,
+        window_s=every.window_s,
+    )
 
 
 def violating(own: Sequence[Piece], slo_s: float) -> float:
@@ -259,43 +301,37 @@ def violating(own: Sequence[Piece], slo_s: float) -> float:
     return late / sent if sent else float("nan")
 
 
-def expected(
-    merging: Sequence[Piece],
-    batch_s: tuple[float, float],
-    window_s: float,
-    slo_s: float,
-    at_a_time: int,
-) -> float:
-    """The model's excess, with each merge and the first batch after its start where they were.
+def expected(merging: Sequence[Piece], model: Known, slo_s: float) -> tuple[int, float]:
+    """Requests that the model sends, and how many more of them are late than without merges.
 
-    `batch_s` is a batch's time without merges, and in a window. Without merges all take the first:
-    none is late, or all are with merges and without.
+    Each merge and the first batch after its start are where they were.
     """
-    if batch_s[0] > slo_s:
-        return 0.0
-    sent = late = 0
+    sent, late = 0, 0
     for piece in merging:
         if not piece.batches:
             continue
         # The client goes on from the batch before: the merge begins in the midst of that.
         first_s = piece.batches[0].start_s
-        always = BurstSchedule(at_a_time, at_a_time, piece.length_s, 0.0)
-        client = ClosedLoop(*batch_s, always)
         nobody = requests_of([], piece.length_s - first_s)
-        served = client.serve(nobody, windows_of([-first_s], window_s))
+        served = model.client.serve(nobody, windows_of([-first_s], model.window_s))
         sent += len(served.latency_s)
         late += int((served.latency_s > slo_s).sum())
-    return late / sent
+    usual = model.client.batch_s * np.array(model.client.scatter)
+    return sent, late - sent * float(np.mean(usual > slo_s))
 
 
 def compared(blocks: Sequence[Block], options: argparse.Namespace) -> dict[str, Any]:
     """All figures with intervals, and whether measured and modelled excess agree."""
     rounds = [Round.of(*pair) for pair in zip(blocks[::2], blocks[1::2], strict=True)]
+    halves = rounds[::2], rounds[1::2]
     merging, without = of_both(rounds)
-    slo_s = math.sqrt(math.prod(times_s(merging, without)))
-    seen = say(merging, without, slo_s, options.at_a_time)
+    slo_s = options.slo or math.ceil(np.quantile(usual_s(rounds), 0.95) * MS) / MS
+    seen = say(halves, slo_s, options.at_a_time)
     rng = np.random.default_rng(options.seed)
-    drawn = [say(*of_both(draw(rounds, rng)), slo_s, options.at_a_time) for _ in range(RESAMPLES)]
+    drawn = [
+        say([draw(half, rng) for half in halves], slo_s, options.at_a_time)
+        for _ in range(RESAMPLES)
+    ]
     figures = {
         name: told(getattr(seen, name), [getattr(one, name) for one in drawn], len(rounds))
         for name in Said.__dataclass_fields__

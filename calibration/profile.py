@@ -34,11 +34,16 @@ class BurstFigures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ClosedLoopFigures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The closed-loop model's: seconds a batch takes without merges and inside a window."""
+    """The closed-loop model's: mean seconds of a batch without merges and inside a window.
+
+    `scatter` and `slowed_scatter` are how batches lie about those means (`serving.ClosedLoop`).
+    """
 
     batch_s: float = 0.73
     slowed_batch_s: float = 1.24
     schedule: BurstFigures | None = None
+    scatter: tuple[float, ...] = (1.0,)
+    slowed_scatter: tuple[float, ...] = (1.0,)
 
 
 class QueueFigures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from calibration.effect.contrast import Contrast, contrast
 from calibration.effect.intervals import Interval
 from calibration.effect.measured import Measured, MeasuredEffect, measure
 from calibration.effect.observed import Account, Arm, Block, Observed, Window
+from calibration.effect.spread import Spread, spread
 
 __all__ = [
     "Account",
@@ -22,8 +23,10 @@ __all__ = [
     "Measured",
     "MeasuredEffect",
     "Observed",
+    "Spread",
     "Window",
     "agreement",
     "contrast",
     "measure",
+    "spread",
 ]

@@ -3,15 +3,18 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibration.placement.compiled import compiled
 from calibration.serving.concurrency import Concurrency, Counts
 from calibration.serving.contract import Floats
 
 Times = tuple[float, float, float, float]
+Late = NDArray[np.bool_]
 
 # A batch due as a piece begins may come a rounding early. Traces are whole microseconds.
 EARLY_S = 5e-7
+GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,40 @@ class Client:
         )
         return start[:made], piece[:made], slowed[:made]
 
-    def totals(self, starts_s: Floats, window_s: float) -> tuple[Counts, Counts]:
-        """Requests sent, and those in slowed batches, under each row of [runs, merges]."""
+    def totals(self, starts_s: Floats, window_s: float, late: Late) -> tuple[Counts, Counts]:
+        """Requests sent, and those in late batches, under each row of [runs, merges].
+
+        `late` [2, parts] is whether a batch is late that takes such a time: row 1 of batches that
+        are slowed, row 0 of others. Which part the n-th batch takes is `part_of`.
+        """
         pieces, rows = self.concurrency, np.ascontiguousarray(starts_s)
-        return _totals(pieces.from_s, pieces.size, self._times(window_s), rows)
+        most = np.arange(_most(self.duration_s, self.batch_s))
+        part = part_of(most, late.shape[1])
+        return _totals(pieces.from_s, pieces.size, self._times(window_s), rows, late, part)
 
     def _times(self, window_s: float) -> Times:
         return self.duration_s, self.batch_s, self.slowed_batch_s, window_s
 
 
+def part_of(batch: Counts, parts: int) -> Counts:
+    """The part of its times that a client's n-th batch takes, n from 0.
+
+    Steps of the golden section: any few batches in a row, as those of one window, hold short and
+    long ones as all do.
+    """
+    return (batch * GOLDEN % 1 * parts).astype(np.int64)
+
+
+@compiled
+def _most(duration_s: float, batch_s: float) -> int:
+    """The most batches that a run can have."""
+    return int(duration_s / batch_s) + 2
+
+
 @compiled
 def _room(duration_s: float, batch_s: float) -> tuple[Floats, Counts, Counts]:
     """Arrays that hold the most batches a run can have."""
-    most = int(duration_s / batch_s) + 2
+    most = _most(duration_s, batch_s)
     return np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
 
 
@@ -84,13 +108,16 @@ def _run(
 
 
 @compiled
-def _totals(from_s: Floats, size: Counts, times: Times, starts_s: Floats) -> tuple[Counts, Counts]:
+def _totals(
+    from_s: Floats, size: Counts, times: Times, starts_s: Floats, late: Late, part: Counts
+) -> tuple[Counts, Counts]:
     runs = len(starts_s)
-    sent, late = np.zeros(runs, dtype=np.int64), np.zeros(runs, dtype=np.int64)
+    sent, lost = np.zeros(runs, dtype=np.int64), np.zeros(runs, dtype=np.int64)
     start, piece, slowed = _room(times[0], times[1])
     for r in range(runs):
         made = _run(from_s, size, times, starts_s[r], start, piece, slowed)
         for k in range(made):
             sent[r] += size[piece[k]]
-            late[r] += size[piece[k]] * slowed[k]
-    return sent, late
+            if late[slowed[k], part[k]]:
+                lost[r] += size[piece[k]]
+    return sent, lost

@@ -20,7 +20,13 @@ def _overlap(profile: Profile) -> Overlap:
 def _closed_loop(profile: Profile) -> ClosedLoop:
     given, burst = profile.closed_loop, profile.closed_loop.schedule
     schedule = None if burst is None else BurstSchedule(**msgspec.structs.asdict(burst))
-    return ClosedLoop(batch_s=given.batch_s, slowed_batch_s=given.slowed_batch_s, schedule=schedule)
+    return ClosedLoop(
+        batch_s=given.batch_s,
+        slowed_batch_s=given.slowed_batch_s,
+        schedule=schedule,
+        scatter=given.scatter,
+        slowed_scatter=given.slowed_scatter,
+    )
 
 
 def _queue(profile: Profile) -> Queue:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calibration.effect import Contrast, Interval, Measured
     from calibration.measurement import Measurement, Ratio, Ratios
-    from calibration.profile import Effect, Profile
+    from calibration.profile import ClosedLoopFigures, Effect, Profile
     from sidecar.experiment.record import Record
 
 # Of these models nothing but what is written was measured.
@@ -16,13 +16,7 @@ UNMEASURED = {"queue": ("slots",), "closed_loop": ("schedule",)}
 
 def profile_of(name: str, record: "Record", measured: "Measured") -> "Profile":
     """The profile: what merges did, and the serving models' figures that follow from it."""
-    from calibration.profile import (
-        ClosedLoopFigures,
-        OverlapFigures,
-        Profile,
-        QueueFigures,
-        check_profile,
-    )
+    from calibration.profile import OverlapFigures, Profile, QueueFigures, check_profile
 
     merges = measured.effect.merges
     slower = max(1.0, merges.p50_ratio.value if merges.p50_ratio else 1.0)
@@ -35,12 +29,28 @@ def profile_of(name: str, record: "Record", measured: "Measured") -> "Profile":
             window_s=measured.window_s.value,
             overlap=OverlapFigures(slowdown=slower),
             queue=QueueFigures(service_s=usual_s, slowdown=slower),
-            closed_loop=ClosedLoopFigures(batch_s=usual_s, slowed_batch_s=usual_s * slower),
+            closed_loop=_closed_loop(measured),
             effect=_effect(merges),
             spill_over_s=spill_over_s or 0.0,
             measurement=_measurement(record, measured),
         ),
         "the measured profile",
+    )
+
+
+def _closed_loop(measured: "Measured") -> "ClosedLoopFigures":
+    """Times with and without merges; where nobody was answered, as if merges did nothing."""
+    from calibration.profile import ClosedLoopFigures
+
+    base = measured.base_spread
+    if base is None:
+        return ClosedLoopFigures(batch_s=measured.slo_s, slowed_batch_s=measured.slo_s)
+    met = measured.met_spread or base
+    return ClosedLoopFigures(
+        batch_s=base.mean_s,
+        slowed_batch_s=max(base.mean_s, met.mean_s),
+        scatter=base.scatter,
+        slowed_scatter=met.scatter,
     )
 
 

@@ -185,4 +185,7 @@ def _shown(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple) and value:
+        ends = [_shown(part) for part in (value[0], value[-1])]
+        return ends[0] if len(value) == 1 else f"{ends[0]} to {ends[1]} in {len(value)} parts"
     return "none" if value is None else str(value)

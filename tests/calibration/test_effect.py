@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from made_effect import Made
 
-from calibration.effect import Block, Interval, Observed, Window, agreement, contrast, measure
+from calibration.effect import (
+    Block,
+    Interval,
+    Observed,
+    Window,
+    agreement,
+    contrast,
+    measure,
+    spread,
+)
 from calibration.effect.after import spill_over
 from calibration.effect.agreement import overall
 from calibration.effect.by_load import in_flight
@@ -77,6 +86,22 @@ def test_merges_that_do_nothing_have_a_ratio_of_1_though_windows_meet_long_reque
         unweighed.append(median / naive)
     assert np.mean(ratios) == pytest.approx(1, abs=0.02)
     assert np.mean(unweighed) > 1.03
+
+
+def test_times_are_kept_as_a_mean_and_fifty_parts_of_it(harmful):
+    base, met = harmful.base_spread, harmful.met_spread
+    assert met.mean_s / base.mean_s == pytest.approx(2.3, rel=0.15)
+    for kept in (base, met):
+        assert len(kept.scatter) == 50
+        assert np.mean(kept.scatter) == pytest.approx(1)
+    # The made latencies scatter by a factor of exp(0.35), and harm does by 1.1 beside.
+    assert base.scatter[-1] / base.scatter[0] == pytest.approx(np.exp(2 * 2.33 * 0.35), rel=0.2)
+
+
+def test_a_time_that_never_came_is_in_no_spread():
+    assert spread([np.inf, 1.0, 3.0]).mean_s == pytest.approx(2.0)
+    assert spread([np.inf]) is None
+    assert spread([]) is None
 
 
 def test_learners_that_change_nothing_are_shown_to(harmful):

@@ -69,6 +69,21 @@ def test_profile_gives_figures_and_options_win_over_it(profile: Path) -> None:
     assert made("closed_loop", profile=profile).model == ClosedLoop(0.2, 0.5)
 
 
+def test_scatter_of_a_profile_is_used_and_told_by_its_ends(tmp_path: Path) -> None:
+    path = tmp_path / "lab.json"
+    batches = ClosedLoopFigures(
+        batch_s=0.2, slowed_batch_s=0.5, scatter=(0.8, 0.9, 1.3), slowed_scatter=(0.5, 1.0, 1.5)
+    )
+    path.write_bytes(encode_profile(msgspec.structs.replace(MEASURED, closed_loop=batches)))
+    found = made("closed_loop", profile=path)
+    assert found.model == ClosedLoop(
+        0.2, 0.5, scatter=batches.scatter, slowed_scatter=batches.slowed_scatter
+    )
+    assert "scatter 0.8 to 1.3 in 3 parts, slowed_scatter 0.5 to 1.5 in 3 parts" in found.line()
+    with pytest.raises(InputError, match=r"slowed_scatter: 3 figures from 0\.5 to 1\.5; they"):
+        made("closed_loop", profile=path, assignments=("scatter=[1.0]",))
+
+
 def test_measured_window_is_laid_on_whole_cells_and_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "lab.json"
     for measured_s, used_s in ((1.36, 1.5), (0.1, 0.5), (4.0, 4.0)):

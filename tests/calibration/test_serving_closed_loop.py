@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,9 @@ BURSTY = ClosedLoop(schedule=BurstSchedule(quiet=4, busy=12, period_s=120.0, bur
 EMPTY = requests_of([], DURATION_S)
 ALONE = BURSTY.serve(EMPTY, windows_of([], WINDOW_S))
 TRACE = requests_of(ALONE.arrival_s, DURATION_S, e2e_s=ALONE.latency_s)
+
+
+SCATTERED = replace(BURSTY, scatter=(0.5, 0.75, 1.0, 1.75), slowed_scatter=(0.7, 0.75, 1.25, 1.3))
 
 
 def grid(counting: Counting) -> Grid:
@@ -64,11 +69,40 @@ def test_many_schedules_at_once_give_what_one_at_a_time_does() -> None:
     starts = CELL_S * grid("arriving").draw(BUDGET, 10, rng)
     arrivals = np.sort(rng.uniform(0, DURATION_S, 3000))
     recorded = requests_of(arrivals, DURATION_S, sidecar=rng.integers(0, 2, 3000))
-    for model, requests in ((BURSTY, EMPTY), (ClosedLoop(), recorded)):
+    for model, requests in ((BURSTY, EMPTY), (ClosedLoop(), recorded), (SCATTERED, EMPTY)):
         rates = model.violation_rates(requests, starts, WINDOW_S, SLO_S)
         for row, rate in zip(starts, rates, strict=True):
             served = model.serve(requests, windows_of(row, WINDOW_S))
             assert served.violation_rate(SLO_S) == pytest.approx(rate)
+
+
+def test_scattered_batches_are_late_as_often_as_their_times_say() -> None:
+    """One in four of the usual times is over 1.0 s, and of the slowed every second."""
+    windows = windows_of(np.arange(10.0, 590.0, 40.0), WINDOW_S)
+    served = SCATTERED.serve(EMPTY, windows)
+    late = served.latency_s > SLO_S
+    assert late[~served.harmed].mean() == pytest.approx(0.25, abs=0.02)
+    assert late[served.harmed].mean() == pytest.approx(0.5, abs=0.02)
+    assert served.latency_s[~served.harmed].mean() == pytest.approx(0.73, abs=0.01)
+    assert len(served.latency_s) == len(BURSTY.serve(EMPTY, windows).latency_s)
+
+
+@pytest.mark.parametrize(
+    ("scatter", "slowed"),
+    [
+        ((1.0, 1.0), (1.0,)),
+        ((0.5, 1.0), (0.9, 1.1)),
+        ((1.5, 0.5), (0.9, 1.1)),
+        ((0.0, 2.0), (0.9, 1.1)),
+        ((0.9, 1.1), (float("nan"), 1.1)),
+        ((), ()),
+    ],
+)
+def test_scatter_that_no_batches_have_is_refused(
+    scatter: tuple[float, ...], slowed: tuple[float, ...]
+) -> None:
+    with pytest.raises(InputError, match="must be above 0, rise, have a mean of 1"):
+        ClosedLoop(scatter=scatter, slowed_scatter=slowed)
 
 
 def test_recorded_load_is_sent_whole_without_merges_and_less_with_them() -> None:
