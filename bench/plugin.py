@@ -3,7 +3,13 @@
 One server an arm, all alive at once and one loaded at a time, in blocks whose order is drawn anew
 each time: what the machine does otherwise meets all arms alike. A second server without the plugin
 says how far two equal servers differ. A round starts all servers afresh, since a process has luck
-of its own. The interval resamples blocks, and takes the same ones for both sides of a ratio.
+of its own.
+
+A machine that stands still makes every high percentile, and meets the arms unevenly. A process that
+asks to be woken every 5 ms notes when it was not, and "p99 undisturbed" leaves out what was in
+service then, in all arms.
+
+The interval resamples blocks, and takes the same ones for both sides of a ratio.
 
     make bench-plugin ARGS="--rounds 3 --blocks 8 --seconds 20"
 """
@@ -12,6 +18,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import os
 import platform
 import random
@@ -20,11 +27,14 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidecar.launch import LaunchedVllm
 from sidecar.load import VLLM_TOKENS, Endpoint, Outcome, Scheduled, run_open_loop
@@ -36,14 +46,35 @@ from slackwater.vllm.reporter import Reporter
 
 BARE = "without"
 ARMS = (BARE, "without again", "broker up", "broker down", "broker silent")
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+# Column -> its quantile, and whether of undisturbed requests alone.
+QUANTILES = {
+    "p50": (0.5, False),
+    "p90": (0.9, False),
+    "p99": (0.99, False),
+    "p99 undisturbed": (0.99, True),
+}
 WARM_UP_REQUESTS = 20
 RESAMPLES = 1_000
 CALLS = 20_000
 VOCABULARY = 4096
+WIDE = 19
 
-# Arm -> latencies in seconds of each block.
-Blocks = dict[str, list[list[float]]]
+BEAT_S = 0.005
+STILL_S = 0.05
+"""Woken so much late, a process that wants nothing else was kept from running by the machine."""
+
+
+@dataclass
+class Served:
+    """The requests of one block, [n] each: latency, and whether none was in a standstill."""
+
+    latency_s: list[float]
+    undisturbed: list[bool]
+
+
+Floats = NDArray[np.float64]
+# Arm -> its blocks.
+Blocks = dict[str, list[Served]]
 
 
 def main() -> None:
@@ -58,24 +89,65 @@ def main() -> None:
     options = parser.parse_args()
     blocks: Blocks = {arm: [] for arm in ARMS}
     rng = random.Random(options.seed)
-    for number in range(options.rounds):
-        say(f"round {number + 1} of {options.rounds}: starting {len(ARMS)} servers")
-        one_round(blocks, options, rng)
+    with Heart() as heart:
+        for number in range(options.rounds):
+            say(f"round {number + 1} of {options.rounds}: starting {len(ARMS)} servers")
+            one_round(blocks, options, rng, heart)
     result = {
         "schema_version": 1,
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
         "options": {name: value for name, value in vars(options).items() if name != "json"},
-        "requests_per_arm": sum(len(block) for block in blocks[BARE]),
+        "requests_per_arm": sum(len(block.latency_s) for block in blocks[BARE]),
+        "undisturbed": {
+            arm: sum(sum(block.undisturbed) for block in own) for arm, own in blocks.items()
+        },
         "arms": {arm: against(blocks, arm) for arm in ARMS},
         "record_us": record_us(),
-        "latencies_s": blocks,
+        "blocks": {arm: [asdict(block) for block in own] for arm, own in blocks.items()},
     }
     show(result)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-def one_round(blocks: Blocks, options: argparse.Namespace, rng: random.Random) -> None:
+class Heart:
+    """A process of its own that notes when the machine did not let it run."""
+
+    def __enter__(self) -> Self:
+        here, self._there = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=beat, args=(here,), daemon=True
+        )
+        self._process.start()
+        here.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.join()
+
+    def stood_still_us(self) -> list[tuple[int, int]]:
+        """From and until when, epoch microseconds, since the last call."""
+        found = []
+        while self._there.poll():
+            found.append(self._there.recv())
+        return found
+
+
+def beat(said: Connection) -> None:
+    """Sleep `BEAT_S` again and again, and say of each time that took `STILL_S` longer."""
+    to_epoch_ns, last_ns = time.time_ns() - time.monotonic_ns(), time.monotonic_ns()
+    while True:
+        time.sleep(BEAT_S)
+        now_ns = time.monotonic_ns()
+        if now_ns - last_ns > (BEAT_S + STILL_S) * 1e9:
+            said.send(((last_ns + to_epoch_ns) // 1000, (now_ns + to_epoch_ns) // 1000))
+        last_ns = now_ns
+
+
+def one_round(
+    blocks: Blocks, options: argparse.Namespace, rng: random.Random, heart: Heart
+) -> None:
     """Start a server an arm, then load them in turns."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -94,17 +166,17 @@ def one_round(blocks: Blocks, options: argparse.Namespace, rng: random.Random) -
             log = folder / f"{arm.replace(' ', '-')}.log"
             server = LaunchedVllm(log=log, env=env)
             servers[arm] = stack.enter_context(server)
-            load(server, WARM_UP_REQUESTS, options.rate)
+            load(server, WARM_UP_REQUESTS, options.rate, heart)
             say(f"  {arm}: up")
         for number in range(options.blocks):
             for arm in rng.sample(ARMS, len(ARMS)):
                 count = round(options.rate * options.seconds)
-                blocks[arm].append(load(servers[arm], count, options.rate))
+                blocks[arm].append(load(servers[arm], count, options.rate, heart))
             say(f"  block {number + 1} of {options.blocks}")
 
 
-def load(server: LaunchedVllm, count: int, rate_per_s: float) -> list[float]:
-    """Latencies in seconds of `count` requests, 64 tokens in and 16 out, at a constant rate."""
+def load(server: LaunchedVllm, count: int, rate_per_s: float, heart: Heart) -> Served:
+    """What became of `count` requests, 64 tokens in and 16 out, at a constant rate."""
     endpoint = Endpoint(
         url=server.base_url, model=server.model, vocabulary=VOCABULARY, extra=VLLM_TOKENS
     )
@@ -116,7 +188,13 @@ def load(server: LaunchedVllm, count: int, rate_per_s: float) -> list[float]:
         ended = sorted({outcome.status for outcome in found})
         msg = f"{count - len(latencies)} of {count} requests did not end well: {ended}"
         raise RuntimeError(msg)
-    return latencies
+    time.sleep(2 * BEAT_S)
+    stills = heart.stood_still_us()
+    undisturbed = [
+        not any(one.scheduled_us < until and one.ended_us > since for since, until in stills)
+        for one in found
+    ]
+    return Served(latencies, undisturbed)
 
 
 def against(blocks: Blocks, arm: str) -> dict[str, Any]:
@@ -125,19 +203,26 @@ def against(blocks: Blocks, arm: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     count = len(blocks[arm])
     drawn = rng.integers(count, size=(RESAMPLES, count))
-    for name, q in QUANTILES.items():
-        found[f"{name}_s"] = float(np.quantile(np.concatenate(blocks[arm]), q))
+    for name, (q, undisturbed) in QUANTILES.items():
+        sides = [[kept(block, undisturbed) for block in blocks[one]] for one in (arm, BARE)]
+        found[f"{name}_s"] = float(np.quantile(np.concatenate(sides[0]), q))
         if arm == BARE:
             continue
-        ratios = [ratio(blocks, arm, q, chosen) for chosen in drawn]
-        found[f"{name}_ratio"] = ratio(blocks, arm, q, np.arange(count))
+        ratios = [ratio(sides, q, chosen) for chosen in drawn]
+        found[f"{name}_ratio"] = ratio(sides, q, np.arange(count))
         found[f"{name}_ratio_interval"] = np.quantile(ratios, [0.025, 0.975]).tolist()
     return found
 
 
-def ratio(blocks: Blocks, arm: str, q: float, chosen: Any) -> float:
-    """Quantile of an arm over that of the bare server, on these blocks of both."""
-    one, other = (np.concatenate([blocks[a][i] for i in chosen]) for a in (arm, BARE))
+def kept(block: Served, undisturbed: bool) -> Floats:
+    """Latencies of a block, all or of undisturbed requests."""
+    latency_s = np.array(block.latency_s)
+    return latency_s[np.array(block.undisturbed)] if undisturbed else latency_s
+
+
+def ratio(sides: list[list[Floats]], q: float, chosen: Any) -> float:
+    """Quantile of the first side's blocks over that of the second's, on these blocks of both."""
+    one, other = (np.concatenate([side[i] for i in chosen]) for side in sides)
     return float(np.quantile(one, q) / np.quantile(other, q))
 
 
@@ -159,21 +244,22 @@ def record_us() -> dict[str, float]:
 
 
 def show(result: dict[str, Any]) -> None:
-    heads = "".join(f"{name + ' ms':>9}" for name in QUANTILES)
-    ratios = "".join(f"  {'ratio of ' + name:<23}" for name in QUANTILES)
+    heads = "".join(f"{name + ' ms':>{WIDE}}" for name in QUANTILES)
+    ratios = "".join(f"  {'ratio of ' + name:<24}" for name in QUANTILES)
     print(f"{'arm':<14}{heads}{ratios}")
     for arm, row in result["arms"].items():
         cells = "".join(
-            f"  {row[f'{name}_ratio']:.3f} [{low:.3f}, {high:.3f}]  "
+            f"  {row[f'{name}_ratio']:.3f} [{low:.3f}, {high:.3f}]   "
             for name in QUANTILES
             if f"{name}_ratio" in row
             for low, high in [row[f"{name}_ratio_interval"]]
         )
-        own = "".join(f"{row[f'{name}_s'] * 1000:>9.1f}" for name in QUANTILES)
+        own = "".join(f"{row[f'{name}_s'] * 1000:>{WIDE}.1f}" for name in QUANTILES)
         print(f"{arm:<14}{own}{cells}")
     cost = result["record_us"]
     print(
-        f"{result['requests_per_arm']} requests an arm; record(): {cost['with_a_request']:.1f} us "
+        f"{result['requests_per_arm']} requests an arm, undisturbed {result['undisturbed']}\n"
+        f"record(): {cost['with_a_request']:.1f} us "
         f"where a request ended, {cost['without']:.1f} us where none did (medians)"
     )
 
