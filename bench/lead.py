@@ -30,7 +30,6 @@ from calibration.simulate import Segment, corridor_settings, simulate
 from controller.policies import policy_named
 from controller.settings import ControllerSettings
 from replay_producer.generators import Shape, generate
-from sidecar.trial.design import USUAL_WINDOW_S
 from slackwater.clock import US_PER_S
 
 CELL_S = 0.3
@@ -111,16 +110,8 @@ def measured(scene: Scene, options: argparse.Namespace) -> list[dict[str, Any]]:
     corridor = Corridor(
         cells(options.run_s), *map(cells, (options.window_s, options.min_gap_s, options.max_gap_s))
     )
-    scale = options.window_s / USUAL_WINDOW_S
-    usual = ControllerSettings()
-    settings = corridor_settings(
-        ControllerSettings(
-            half_life_s=usual.half_life_s * scale, stopping_tau_s=usual.stopping_tau_s * scale
-        ),
-        corridor,
-        CELL_S,
-        scene.lead_s,
-    )
+    usual = ControllerSettings.for_windows_of(options.window_s)
+    settings = corridor_settings(usual, corridor, CELL_S, scene.lead_s)
     entrants = [Entrant(name, policy_named(name), settings) for name in options.policies]
     counted: dict[str, list[Counted]] = {name: [] for name in options.policies}
     for number in range(options.runs):

@@ -116,6 +116,17 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             )
             raise ValueError(msg)
 
+    @classmethod
+    def for_windows_of(cls, window_s: float) -> "ControllerSettings":
+        """The defaults for windows of another length: what looks ahead or back goes with them."""
+        usual = cls()
+        scale = window_s / usual.window_s
+        return cls(
+            window_s=window_s,
+            half_life_s=usual.half_life_s * scale,
+            stopping_tau_s=usual.stopping_tau_s * scale,
+        )
+
     @property
     def needed_learners(self) -> int:
         """How many learners a merge takes once all that are expected have been there."""

@@ -10,7 +10,7 @@ import numpy as np
 from replay_producer.trace import UNKNOWN_TOKENS, Floats, Ints, Objects, Trace
 from slackwater.clock import US_PER_S
 from slackwater.errors import InputError
-from slackwater.events import MIN_TIME_US
+from slackwater.events import MAX_NAME, MIN_TIME_US
 from slackwater.printable import printable
 
 OnBad = Literal["stop", "skip"]
@@ -55,6 +55,15 @@ def tokens(value: object, column: str) -> int:
     if isinstance(value, bool) or not 0 <= count <= MAX_TOKENS:
         raise RowError(value, column, f"a whole number of tokens from 0 to {MAX_TOKENS}")
     return count
+
+
+def name(value: object, column: str) -> str | None:
+    """A name, None where it is not given; raises `RowError` for one that no event can carry."""
+    if value is None or value == "":
+        return None
+    if len(str(value)) > MAX_NAME:
+        raise RowError(value, column, f"a name of {MAX_NAME} characters at most")
+    return str(value)
 
 
 class Collector:

@@ -8,7 +8,7 @@ import math
 
 from replay_producer.readers.file import CsvRow
 from replay_producer.readers.format import Format
-from replay_producer.rows import Row, tokens
+from replay_producer.rows import Row, name, tokens
 from replay_producer.times import duration_s, time_us
 from slackwater.clock import US_PER_S
 
@@ -25,7 +25,7 @@ def _parse(raw: CsvRow) -> Row:
         output_tokens=response,
         e2e_s=duration_s(elapsed, "Elapsed time") if elapsed else math.nan,
         status="error" if response == 0 else "ok",
-        tenant=row.get("Model") or None,
+        tenant=name(row.get("Model"), "Model"),
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from calibration.gate import MIN_RUNS
 from controller.policies import POLICIES
+from controller.settings import ControllerSettings
 from replay_producer.generators import Shape, check_regime, generate
 from sidecar.load import Lengths, Scheduled, scheduled
 from slackwater.errors import InputError
@@ -18,7 +19,6 @@ REGIME = "aperiodic"
 USUAL = Shape()
 OVERHEAD_S = 30.0
 """About what a run takes besides its load: parts start, the last merge ends, parts end."""
-USUAL_WINDOW_S = 8.0
 WANTED_BLOCKS = 8
 SHORTEST_RUN_S = 45.0
 """Four merges or so, at the usual corridor."""
@@ -183,11 +183,11 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def settings(self, steps: tuple[int, ...] | None) -> tuple[str, ...]:
         """Settings of the stream job, `NAME=VALUE`; `steps` are those of a drawn schedule."""
-        scale = self.window_s / USUAL_WINDOW_S
+        usual = ControllerSettings.for_windows_of(self.window_s)
         own = [
-            f"controller.window_s={self.window_s:g}",
-            f"controller.half_life_s={4.0 * scale:g}",
-            f"controller.stopping_tau_s={6.0 * scale:g}",
+            f"controller.window_s={usual.window_s:g}",
+            f"controller.half_life_s={usual.half_life_s:g}",
+            f"controller.stopping_tau_s={usual.stopping_tau_s:g}",
             # The learners are alike, and drawn schedules name one step for all of them.
             "controller.step_time_spread=9",
             f"controller.fixed_steps={(self.min_gap_steps + self.max_gap_steps) // 2}",

@@ -173,6 +173,13 @@ def test_a_negative_elapsed_time_is_refused(tmp_path: Path) -> None:
         read_trace(samples.write(tmp_path, text))
 
 
+def test_a_name_that_no_event_can_carry_is_refused(tmp_path: Path) -> None:
+    fits, longer = (samples.burstgpt().replace("GPT-4", "m" * count, 1) for count in (200, 201))
+    assert read_trace(samples.write(tmp_path, fits)).tenant[0] == "m" * 200
+    with pytest.raises(InputError, match="line 2: Model is 'mmm.*a name of 200 characters at most"):
+        read_trace(samples.write(tmp_path, longer))
+
+
 def test_vllm_results_without_detail_say_which_option_is_missing(tmp_path: Path) -> None:
     result = {"completed": 4, "request_throughput": 1.0, "input_lens": [1, 2, 3, 4]}
     path = samples.write(tmp_path, json.dumps(result))
