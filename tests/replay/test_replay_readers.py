@@ -176,7 +176,9 @@ def test_a_negative_elapsed_time_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_no_event_can_carry_is_refused(tmp_path: Path) -> None:
     fits, longer = (samples.burstgpt().replace("GPT-4", "m" * count, 1) for count in (200, 201))
     assert read_trace(samples.write(tmp_path, fits)).tenant[0] == "m" * 200
-    with pytest.raises(InputError, match="line 2: Model is 'mmm.*a name of 200 characters at most"):
+    with pytest.raises(
+        InputError, match=r"line 2: Model is 'mmm.*a name of 200 characters at most"
+    ):
         read_trace(samples.write(tmp_path, longer))
 
 
