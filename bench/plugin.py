@@ -3,15 +3,14 @@
 One server an arm, all alive at once and one loaded at a time, in blocks whose order is drawn anew
 each time: what the machine does otherwise meets all arms alike. A second server without the plugin
 says how far two equal servers differ. A round starts all servers afresh, since a process has luck
-of its own.
+of its own: the interval resamples rounds, the same ones for both sides of a ratio, and is widened
+for how few they are.
 
 A machine that stands still makes every high percentile, and meets the arms unevenly. A process that
-asks to be woken every 5 ms notes when it was not, and "p99 undisturbed" leaves out what was in
-service then, in all arms.
+asks to be woken every 5 ms notes when it was not; "undisturbed" leaves out what was due from half a
+second before such a moment to a second after it, in all arms.
 
-The interval resamples blocks, and takes the same ones for both sides of a ratio.
-
-    make bench-plugin ARGS="--rounds 3 --blocks 8 --seconds 20"
+    make bench-plugin ARGS="--rounds 6 --blocks 3 --seconds 15"
 """
 
 import argparse
@@ -36,10 +35,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.effect.intervals import interval
 from sidecar.launch import LaunchedVllm
 from sidecar.load import VLLM_TOKENS, Endpoint, Outcome, Scheduled, run_open_loop
 from slackwater.broker import EmbeddedBroker, free_port
-from slackwater.clock import RunClock
+from slackwater.clock import US_PER_S, RunClock
 from slackwater.transport import make_topics
 from slackwater.vllm.reading import Source
 from slackwater.vllm.reporter import Reporter
@@ -51,25 +51,36 @@ QUANTILES = {
     "p50": (0.5, False),
     "p90": (0.9, False),
     "p99": (0.99, False),
-    "p99 undisturbed": (0.99, True),
+    "p99_undisturbed": (0.99, True),
 }
 WARM_UP_REQUESTS = 20
 RESAMPLES = 1_000
+PRIORITY = -10
 CALLS = 20_000
 VOCABULARY = 4096
 WIDE = 19
 
 BEAT_S = 0.005
 STILL_S = 0.05
-"""Woken so much late, a process that wants nothing else was kept from running by the machine."""
+"""Woken so much late, a process that wants nothing else was kept from running."""
+BEFORE_S, AFTER_S = 0.5, 1.0
 
 
 @dataclass
 class Served:
-    """The requests of one block, [n] each: latency, and whether none was in a standstill."""
+    """The requests of one block.
 
+    Attributes:
+        round: in which it was played.
+        latency_s: [n].
+        undisturbed: [n] whether each was due far from a standstill.
+        still_s: how long each standstill was.
+    """
+
+    round: int
     latency_s: list[float]
     undisturbed: list[bool]
+    still_s: list[float]
 
 
 Floats = NDArray[np.float64]
@@ -80,10 +91,10 @@ Blocks = dict[str, list[Served]]
 def main() -> None:
     """Run the benchmark, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="times that all servers are started")
-    parser.add_argument("--blocks", type=int, default=8, help="blocks of each arm in a round")
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of a block")
-    parser.add_argument("--rate", type=float, default=6.0, help="requests/s, evenly spaced")
+    parser.add_argument("--rounds", type=int, default=6, help="times that all servers are started")
+    parser.add_argument("--blocks", type=int, default=3, help="blocks of each arm in a round")
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of a block")
+    parser.add_argument("--rate", type=float, default=20.0, help="requests/s, evenly spaced")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=Path("results/plugin.json"))
     options = parser.parse_args()
@@ -92,15 +103,16 @@ def main() -> None:
     with Heart() as heart:
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}: starting {len(ARMS)} servers")
-            one_round(blocks, options, rng, heart)
+            one_round(blocks, options, rng, heart, number)
     result = {
-        "schema_version": 1,
+        "schema_version": 2,
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
         "options": {name: value for name, value in vars(options).items() if name != "json"},
         "requests_per_arm": sum(len(block.latency_s) for block in blocks[BARE]),
         "undisturbed": {
             arm: sum(sum(block.undisturbed) for block in own) for arm, own in blocks.items()
         },
+        "still_s": sorted(s for own in blocks.values() for block in own for s in block.still_s),
         "arms": {arm: against(blocks, arm) for arm in ARMS},
         "record_us": record_us(),
         "blocks": {arm: [asdict(block) for block in own] for arm, own in blocks.items()},
@@ -136,6 +148,8 @@ class Heart:
 
 def beat(said: Connection) -> None:
     """Sleep `BEAT_S` again and again, and say of each time that took `STILL_S` longer."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
     to_epoch_ns, last_ns = time.time_ns() - time.monotonic_ns(), time.monotonic_ns()
     while True:
         time.sleep(BEAT_S)
@@ -146,7 +160,11 @@ def beat(said: Connection) -> None:
 
 
 def one_round(
-    blocks: Blocks, options: argparse.Namespace, rng: random.Random, heart: Heart
+    blocks: Blocks,
+    options: argparse.Namespace,
+    rng: random.Random,
+    heart: Heart,
+    of_round: int,
 ) -> None:
     """Start a server an arm, then load them in turns."""
     with contextlib.ExitStack() as stack:
@@ -166,21 +184,23 @@ def one_round(
             log = folder / f"{arm.replace(' ', '-')}.log"
             server = LaunchedVllm(log=log, env=env)
             servers[arm] = stack.enter_context(server)
-            load(server, WARM_UP_REQUESTS, options.rate, heart)
+            load(server, WARM_UP_REQUESTS, options.rate, heart, of_round)
             say(f"  {arm}: up")
         for number in range(options.blocks):
             for arm in rng.sample(ARMS, len(ARMS)):
                 count = round(options.rate * options.seconds)
-                blocks[arm].append(load(servers[arm], count, options.rate, heart))
+                blocks[arm].append(load(servers[arm], count, options.rate, heart, of_round))
             say(f"  block {number + 1} of {options.blocks}")
 
 
-def load(server: LaunchedVllm, count: int, rate_per_s: float, heart: Heart) -> Served:
+def load(
+    server: LaunchedVllm, count: int, rate_per_s: float, heart: Heart, of_round: int
+) -> Served:
     """What became of `count` requests, 64 tokens in and 16 out, at a constant rate."""
     endpoint = Endpoint(
         url=server.base_url, model=server.model, vocabulary=VOCABULARY, extra=VLLM_TOKENS
     )
-    due = (Scheduled(f"r{n}", round(n / rate_per_s * 1e6)) for n in range(count))
+    due = (Scheduled(f"r{n}", round(n / rate_per_s * US_PER_S)) for n in range(count))
     found: list[Outcome] = []
     asyncio.run(run_open_loop(endpoint, due, on_outcome=found.append))
     latencies = [outcome.e2e_s for outcome in found if outcome.e2e_s is not None]
@@ -190,40 +210,57 @@ def load(server: LaunchedVllm, count: int, rate_per_s: float, heart: Heart) -> S
         raise RuntimeError(msg)
     time.sleep(2 * BEAT_S)
     stills = heart.stood_still_us()
+    before_us, after_us = (round(margin_s * US_PER_S) for margin_s in (BEFORE_S, AFTER_S))
     undisturbed = [
-        not any(one.scheduled_us < until and one.ended_us > since for since, until in stills)
+        not any(
+            since - before_us <= one.scheduled_us <= until + after_us for since, until in stills
+        )
         for one in found
     ]
-    return Served(latencies, undisturbed)
+    still_s = [(until - since) / US_PER_S for since, until in stills]
+    return Served(of_round, latencies, undisturbed, still_s)
 
 
 def against(blocks: Blocks, arm: str) -> dict[str, Any]:
-    """An arm's quantiles, and their ratios to the bare server's with 95% intervals."""
+    """An arm's quantiles, and their ratios to the bare server's with 95% intervals over rounds."""
     found: dict[str, Any] = {}
+    rounds = 1 + max(block.round for block in blocks[arm])
     rng = np.random.default_rng(0)
-    count = len(blocks[arm])
-    drawn = rng.integers(count, size=(RESAMPLES, count))
+    drawn = rng.integers(rounds, size=(RESAMPLES, rounds))
     for name, (q, undisturbed) in QUANTILES.items():
-        sides = [[kept(block, undisturbed) for block in blocks[one]] for one in (arm, BARE)]
-        found[f"{name}_s"] = float(np.quantile(np.concatenate(sides[0]), q))
+        sides = [
+            [of_round(blocks[one], number, undisturbed) for number in range(rounds)]
+            for one in (arm, BARE)
+        ]
+        found[f"{name}_s"] = quantile(sides[0], q)
         if arm == BARE:
             continue
-        ratios = [ratio(sides, q, chosen) for chosen in drawn]
-        found[f"{name}_ratio"] = ratio(sides, q, np.arange(count))
-        found[f"{name}_ratio_interval"] = np.quantile(ratios, [0.025, 0.975]).tolist()
+        ratios = np.array([ratio(sides, q, chosen) for chosen in drawn])
+        told = interval(ratio(sides, q, np.arange(rounds)), ratios, rounds)
+        found[f"{name}_ratio"] = None if told is None else asdict(told)
     return found
 
 
-def kept(block: Served, undisturbed: bool) -> Floats:
-    """Latencies of a block, all or of undisturbed requests."""
-    latency_s = np.array(block.latency_s)
-    return latency_s[np.array(block.undisturbed)] if undisturbed else latency_s
+def of_round(own: list[Served], number: int, undisturbed: bool) -> Floats:
+    """Latencies of a round, all or of undisturbed requests."""
+    kept = [
+        np.array(block.latency_s)[np.array(block.undisturbed) | (not undisturbed)]
+        for block in own
+        if block.round == number
+    ]
+    return np.concatenate(kept)
 
 
 def ratio(sides: list[list[Floats]], q: float, chosen: Any) -> float:
-    """Quantile of the first side's blocks over that of the second's, on these blocks of both."""
-    one, other = (np.concatenate([side[i] for i in chosen]) for side in sides)
-    return float(np.quantile(one, q) / np.quantile(other, q))
+    """Quantile of the first side over that of the second, in these rounds of both."""
+    one, other = (quantile([side[i] for i in chosen], q) for side in sides)
+    return one / other
+
+
+def quantile(rounds: list[Floats], q: float) -> float:
+    """Of all latencies of some rounds; NaN where there is none."""
+    latency_s = np.concatenate(rounds)
+    return float(np.quantile(latency_s, q)) if len(latency_s) else np.nan
 
 
 def record_us() -> dict[str, float]:
@@ -244,24 +281,31 @@ def record_us() -> dict[str, float]:
 
 
 def show(result: dict[str, Any]) -> None:
-    heads = "".join(f"{name + ' ms':>{WIDE}}" for name in QUANTILES)
-    ratios = "".join(f"  {'ratio of ' + name:<24}" for name in QUANTILES)
+    """A table for people."""
+    names = [name.replace("_", " ") for name in QUANTILES]
+    heads = "".join(f"{name + ' ms':>{WIDE}}" for name in names)
+    ratios = "".join(f"  {'ratio of ' + name:<24}" for name in names)
     print(f"{'arm':<14}{heads}{ratios}")
     for arm, row in result["arms"].items():
-        cells = "".join(
-            f"  {row[f'{name}_ratio']:.3f} [{low:.3f}, {high:.3f}]   "
-            for name in QUANTILES
-            if f"{name}_ratio" in row
-            for low, high in [row[f"{name}_ratio_interval"]]
-        )
         own = "".join(f"{row[f'{name}_s'] * 1000:>{WIDE}.1f}" for name in QUANTILES)
-        print(f"{arm:<14}{own}{cells}")
-    cost = result["record_us"]
+        cells = "".join(f"  {shown(row.get(f'{name}_ratio')):<24}" for name in QUANTILES)
+        print(f"{arm:<14}{own}{cells}".rstrip())
+    cost, still_s = result["record_us"], result["still_s"]
     print(
         f"{result['requests_per_arm']} requests an arm, undisturbed {result['undisturbed']}\n"
-        f"record(): {cost['with_a_request']:.1f} us "
-        f"where a request ended, {cost['without']:.1f} us where none did (medians)"
+        f"the machine stood still {len(still_s)} times, {max(still_s, default=0):.2f} s at most\n"
+        f"record(): {cost['with_a_request']:.1f} us where a request ended, "
+        f"{cost['without']:.1f} us where none did (medians)"
     )
+
+
+def shown(figure: dict[str, float | None] | None) -> str:
+    """A ratio with its interval, where it has one."""
+    if figure is None:
+        return ""
+    if figure["low"] is None:
+        return f"{figure['value']:.3f}"
+    return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
 
 
 def say(text: str) -> None:

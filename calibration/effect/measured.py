@@ -14,7 +14,13 @@ from calibration.effect.observed import ARMS, Account, Arm, Observed
 from calibration.effect.precision import half_width, more_s
 from calibration.effect.sample import DRAWS, Drawn, Floats, draw_rounds, drawn
 from calibration.effect.spread import Spread, spread
-from calibration.effect.windows import as_if_merged, in_windows, mean_window_s, of_arm
+from calibration.effect.windows import (
+    arriving_in_windows,
+    as_if_merged,
+    in_windows,
+    mean_window_s,
+    of_arm,
+)
 from calibration.equivalence import ArmLoad, LoadMatch, load_match
 from calibration.profile import MIN_MERGES
 from slackwater.errors import InputError
@@ -49,8 +55,8 @@ class Measured:
         window_s: mean length of a window, over merges.
         longest_window_s: of all.
         base_s: p50, p95 and p99 of the learners without merges, all requests alike.
-        base_spread, met_spread: times of the learners without merges, and of the requests that met
-            a merge; None where none was answered.
+        base_spread, window_spread: times of the learners without merges, and of the requests that
+            arrived in a window; None where there are none, or some were never answered.
         effect: what merges did.
         load: whether the arms served the same load.
         accounts: by arm, where its requests went.
@@ -65,7 +71,7 @@ class Measured:
     longest_window_s: float
     base_s: tuple[Interval | None, ...]
     base_spread: Spread | None
-    met_spread: Spread | None
+    window_spread: Spread | None
     effect: MeasuredEffect
     load: LoadMatch
     accounts: Mapping[Arm, Account]
@@ -100,7 +106,7 @@ def measure(
         longest_window_s=max(window.end_s - window.start_s for window in observed.windows),
         base_s=_latencies(learners),
         base_spread=spread(of_arm(observed, "learners").latency_s),
-        met_spread=spread(sample.latency_s),
+        window_spread=spread(arriving_in_windows(observed).latency_s),
         effect=MeasuredEffect(
             merges=merges,
             learners=_learners(observed, learners, objective_s, counts),

@@ -35,6 +35,17 @@ def in_windows(observed: Observed) -> Sample:
     )
 
 
+def arriving_in_windows(observed: Observed) -> Sample:
+    """Requests that arrived in a window, each once: long ones come no more often than others."""
+    rows = np.flatnonzero(observed.counted("merges"))
+    inside = np.zeros(len(rows), np.bool_)
+    for window in observed.windows:
+        arrival_s = observed.arrival_s[rows]
+        own = observed.block[rows] == window.block
+        inside |= own & (arrival_s >= window.start_s) & (arrival_s < window.end_s)
+    return _sample(observed, rows[inside], np.ones(int(inside.sum())))
+
+
 def as_if_merged(observed: Observed) -> Sample:
     """Requests of the learners that do not merge, each weighed by its chance to meet a window.
 

@@ -13,7 +13,7 @@ from slackwater.errors import InputError
 Indices = NDArray[np.int64]
 MOST_S = 1e6
 MOST_SENT = 100_000_000
-SCATTER_MEAN = 1e-6
+SCATTER_MEAN = 1e-3
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,18 +39,17 @@ def profile_of(name: str, record: "Record", measured: "Measured") -> "Profile":
 
 
 def _closed_loop(measured: "Measured") -> "ClosedLoopFigures":
-    """Times with and without merges; where nobody was answered, as if merges did nothing."""
+    """Times without merges and in windows; the defaults where they cannot be told."""
     from calibration.profile import ClosedLoopFigures
 
-    base = measured.base_spread
-    if base is None:
-        return ClosedLoopFigures(batch_s=measured.slo_s, slowed_batch_s=measured.slo_s)
-    met = measured.met_spread or base
+    base, window = measured.base_spread, measured.window_spread
+    if base is None or window is None:
+        return ClosedLoopFigures()
     return ClosedLoopFigures(
         batch_s=base.mean_s,
-        slowed_batch_s=max(base.mean_s, met.mean_s),
+        slowed_batch_s=max(base.mean_s, window.mean_s),
         scatter=base.scatter,
-        slowed_scatter=met.scatter,
+        slowed_scatter=window.scatter,
     )
 
 
@@ -58,9 +57,13 @@ def encoded(profile: "Profile") -> bytes:
     """The profile as JSON; figures of the serving models that were not measured are left out."""
     import msgspec
 
+    from calibration.profile import ClosedLoopFigures
+
     held: dict[str, Any] = msgspec.to_builtins(profile)
     for part, names in UNMEASURED.items():
         held[part] = {key: value for key, value in held[part].items() if key not in names}
+    if profile.closed_loop == ClosedLoopFigures():
+        del held["closed_loop"]
     return msgspec.json.format(msgspec.json.encode(held), indent=2) + b"\n"
 
 

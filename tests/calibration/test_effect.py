@@ -88,19 +88,28 @@ def test_merges_that_do_nothing_have_a_ratio_of_1_though_windows_meet_long_reque
     assert np.mean(unweighed) > 1.03
 
 
-def test_times_are_kept_as_a_mean_and_fifty_parts_of_it(harmful):
-    base, met = harmful.base_spread, harmful.met_spread
-    assert met.mean_s / base.mean_s == pytest.approx(2.3, rel=0.15)
-    for kept in (base, met):
-        assert len(kept.scatter) == 50
-        assert np.mean(kept.scatter) == pytest.approx(1)
+def test_times_are_kept_as_a_mean_and_a_hundred_parts_of_it(harmful):
+    base, window = harmful.base_spread, harmful.window_spread
+    assert window.mean_s / base.mean_s == pytest.approx(2.3, rel=0.15)
+    for kept in (base, window):
+        assert len(kept.scatter) == 100
+        assert np.mean(kept.scatter) == pytest.approx(1, abs=1e-4)
     # The made latencies scatter by a factor of exp(0.35), and harm does by 1.1 beside.
-    assert base.scatter[-1] / base.scatter[0] == pytest.approx(np.exp(2 * 2.33 * 0.35), rel=0.2)
+    assert base.scatter[94] / base.scatter[4] == pytest.approx(np.exp(2 * 1.65 * 0.35), rel=0.1)
 
 
-def test_a_time_that_never_came_is_in_no_spread():
-    assert spread([np.inf, 1.0, 3.0]).mean_s == pytest.approx(2.0)
-    assert spread([np.inf]) is None
+def test_merges_that_do_nothing_keep_the_times_though_windows_meet_long_requests_more_often():
+    rng = np.random.default_rng(2)
+    found = [measured(Made(latency_s=1.0).observed(rng), draws=2) for _ in range(20)]
+    assert np.mean(
+        [one.window_spread.mean_s / one.base_spread.mean_s for one in found]
+    ) == pytest.approx(1, abs=0.02)
+
+
+def test_times_that_never_ended_are_in_no_spread_and_stand_in_its_way():
+    assert spread(np.arange(1.0, 101.0)).mean_s == pytest.approx(50.5)
+    assert spread([1.0] * 199 + [np.inf]).mean_s == 1.0
+    assert spread([1.0] * 99 + [np.inf]) is None
     assert spread([]) is None
 
 

@@ -346,7 +346,7 @@ def test_whole_record_gives_its_profile_again(played, capsys):
     assert profile.effect is None or one.merges >= 10
     held = json.loads(played.path.with_suffix("").read_bytes())
     assert "slots" not in held["queue"]
-    assert len(held["closed_loop"]["scatter"]) == len(held["closed_loop"]["slowed_scatter"]) == 50
+    assert len(held["closed_loop"]["scatter"]) == len(held["closed_loop"]["slowed_scatter"]) == 100
     shown = capsys.readouterr().out
     assert "every request and merge" in shown
     assert "nan" not in shown
