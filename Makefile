@@ -14,7 +14,7 @@ SITE := 'import sysconfig; print(sysconfig.get_path("purelib"))'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-switchback bench-plugin bench-closed-loop bench-attach bench-lead schema lock clean
+.PHONY: help setup test quick-tests test-slow test-adapters vllm test-vllm lint format testbed bench-pipeline bench-placement bench-evaluate bench-quality bench-switchback bench-plugin bench-closed-loop bench-attach bench-lead bench-trial-order schema lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -102,6 +102,9 @@ bench-closed-loop: $(VLLM)/.ready ## the closed_loop model against a real closed
 
 bench-switchback: $(READY) ## errors and power of the switchback's test, on made fleets
 	$(BIN)/python -m bench.switchback $(ARGS)
+
+bench-trial-order: $(READY) ## gains claimed in made trials on a server that drifts, and real ones found
+	$(BIN)/python -m bench.trial_order $(ARGS)
 
 bench-attach: $(READY) ## microseconds that reporting a step costs, with the broker up, down and flapping
 	$(BIN)/python -m bench.attach $(ARGS)
