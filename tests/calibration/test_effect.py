@@ -135,6 +135,16 @@ def test_one_round_with_most_requests_does_not_shrink_the_interval():
     assert by_request.p50_ratio.low > 2.5
 
 
+def test_so_few_as_five_rounds_have_the_true_ratio_in_nearly_all_their_intervals():
+    rng, inside = np.random.default_rng(5), 0
+    for _ in range(60):
+        made = Made(effect=2.0, rounds=5, drift=0.15, spread=0.2, block_s=15.0).observed(rng)
+        drawings = counts(5, rng, draws=300)
+        found = contrast(in_windows(made), as_if_merged(made), 0.2, drawings).p50_ratio
+        inside += found.low <= 2 <= found.high
+    assert inside >= 52
+
+
 def test_what_the_machine_was_like_in_a_round_is_in_all_arms_of_it():
     rng = np.random.default_rng(3)
     of_round = np.arange(1200) % 12
