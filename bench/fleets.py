@@ -210,7 +210,7 @@ def slack_fleet(seen: Looked, switchback: Switchback, merges: int, tau_s: float 
     harm: list[float] = []
     coins: list[bool] = []
     while len(harm) < merges and at + high < len(seen.ranks):
-        assigned = switchback.follow(at, Gaps(low, high))
+        assigned = switchback.follow({"learner": at}, Gaps(low, high))
         if assigned.drawn_gap_steps is None:
             ranks = np.nan_to_num(seen.ranks[at + low : at + high + 1], nan=2.0)
             at += low + int(np.flatnonzero(ranks <= worth)[0])

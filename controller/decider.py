@@ -95,7 +95,8 @@ class Decider:
             return None
         if self.pending or view.merging or view.timing is None:
             return self.switchback.assigned
-        return self.switchback.follow(view.timing.last_merge_step, view.corridor)
+        last_merges = {name: state.last_merge_step for name, state in view.learners.items()}
+        return self.switchback.follow(last_merges, view.corridor)
 
     def _choose(self, view: View, assigned: Assignment | None) -> Choice:
         if self.pending or view.merging:

@@ -7,6 +7,7 @@ part in them, and a job that starts anew, or an offline replay, draws the same.
 
 import random
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,19 +53,42 @@ class Switchback:
     policy_share: float
     control: Control
     assigned: Assignment | None = None
-    _last_merge_step: int | None = None
+    _merged: dict[str, int] = field(default_factory=dict)
+    _behind: set[str] = field(default_factory=set)
     _gaps: deque[int] = field(default_factory=lambda: deque(maxlen=POOL_GAPS))
 
-    def follow(self, last_merge_step: int, corridor: Corridor) -> Assignment:
-        """The assignment of the interval after that merge; another merge begins another."""
-        before, self._last_merge_step = self._last_merge_step, last_merge_step
+    def follow(self, last_merges: Mapping[str, int], corridor: Corridor) -> Assignment:
+        """The assignment of the interval that this tick is in; a merge begins another.
+
+        Learners count their own steps, and tell of one merge at ticks of their own: who tells of
+        it later, or takes its weights later, or comes later, begins no interval by that.
+
+        Args:
+            last_merges: of each learner that is present, its step at its last merge.
+            corridor: of the gaps.
+        """
+        ended = self._gaps_ended(last_merges)
         if self.assigned is None:
+            self._behind.clear()
             self.assigned = self._toss(0, corridor)
-        elif before is not None and last_merge_step != before:
+        elif ended:
             if self.assigned.arm == "policy":
-                self._remember(last_merge_step - before, corridor)
+                self._remember(max(ended), corridor)
             self.assigned = self._toss(self.assigned.interval + 1, corridor)
         return self.assigned
+
+    def _gaps_ended(self, last_merges: Mapping[str, int]) -> list[int]:
+        """Gaps, each in its learner's steps, that a merge since the last tick has ended."""
+        known = [name for name in last_merges if name in self._merged]
+        # Where none is left that was in the last merge, the next is told by who is there.
+        telling = [name for name in known if name not in self._behind] or known
+        merged = {n for n in known if last_merges[n] > self._merged[n]}
+        gaps = [last_merges[n] - self._merged[n] for n in telling if n in merged]
+        # A learner that counts fewer steps than before has started anew.
+        new = {n for n, step in last_merges.items() if step < self._merged.get(n, step + 1)}
+        self._merged.update(last_merges)
+        self._behind = (set(self._merged) if gaps else self._behind | new) - merged
+        return gaps
 
     def _remember(self, gap_steps: int, corridor: Corridor) -> None:
         """Keep the gap of a policy's interval, whatever ended it; what the corridor forbids not."""

@@ -16,7 +16,7 @@ BUSY = [random.Random(5).randint(0, 14) for _ in range(400)]
 
 def assignments(number, gap=150, **given):
     made = Switchback(**{"key": "k", "policy_share": 0.5, "control": "matched"} | given)
-    return [made.follow(i * gap, CORRIDOR) for i in range(number)]
+    return [made.follow({"a": i * gap}, CORRIDOR) for i in range(number)]
 
 
 def test_same_key_gives_the_same_coins_and_moments_and_another_key_others():
@@ -34,9 +34,52 @@ def test_coin_has_the_share_that_is_set(share):
 
 def test_an_interval_keeps_its_coin_until_the_next_merge():
     made = Switchback("k", 0.5, "uniform")
-    first = made.follow(0, CORRIDOR)
-    assert made.follow(0, CORRIDOR) is first
-    assert made.follow(120, CORRIDOR).interval == 1
+    first = made.follow({"a": 0}, CORRIDOR)
+    assert made.follow({"a": 0}, CORRIDOR) is first
+    assert made.follow({"a": 120}, CORRIDOR).interval == 1
+
+
+def numbers(*ticks):
+    """The interval at each tick, of what the learners tell of their last merges."""
+    made = Switchback("k", 0.5, "uniform")
+    return [made.follow(last_merges, CORRIDOR).interval for last_merges in ticks]
+
+
+def test_learners_that_count_steps_of_their_own_make_one_interval_of_a_merge():
+    assert numbers(
+        {"a": 0, "b": 0},
+        {"a": 151, "b": 0},
+        {"a": 151, "b": 132},
+        {"a": 151, "b": 132},
+        {"b": 132, "a": 302},
+        {"a": 302, "b": 264},
+    ) == [0, 1, 1, 1, 2, 2]
+
+
+def test_a_learner_that_stands_still_or_comes_later_begins_no_interval():
+    assert numbers(
+        {"a": 0, "b": 0},
+        {"a": 150},  # Nobody has heard of b for a while.
+        {"a": 150, "b": 0},
+        {"a": 150, "b": 140},
+        {"a": 150, "b": 140, "c": 0},
+        {"a": 150, "b": 140, "c": 10},  # It has taken the others' weights.
+        {"a": 300, "b": 280, "c": 160},
+    ) == [0, 1, 1, 1, 1, 1, 2]
+
+
+def test_a_learner_that_missed_a_merge_tells_of_the_next_with_the_others():
+    assert numbers(
+        {"a": 0, "b": 0}, {"a": 150, "b": 0}, {"a": 300, "b": 300}, {"a": 300, "b": 300}
+    ) == [0, 1, 2, 2]
+
+
+def test_where_all_that_merged_have_left_those_who_are_there_tell():
+    assert numbers({"a": 0}, {"a": 0, "b": 0}, {"b": 0}, {"b": 150}, {"b": 300}) == [0, 0, 0, 1, 2]
+
+
+def test_a_learner_that_starts_anew_from_an_older_state_has_not_merged_by_that():
+    assert numbers({"a": 0}, {"a": 300}, {"a": 150}, {"a": 300}, {"a": 450}) == [0, 1, 1, 2, 3]
 
 
 def test_uniform_moments_reach_both_ends_of_the_corridor_evenly():

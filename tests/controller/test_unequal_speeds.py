@@ -1,9 +1,11 @@
 """Learners of unequal speed are commanded to a moment, equal ones to a step."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unequal import Race
+from unequal import Race, Racer
 from worlds import T0, engine
 
 from controller.learners import LearnerState
@@ -114,3 +116,25 @@ def test_a_moment_leaves_the_lead_and_waits_for_the_h_min_of_the_slower() -> Non
     fast, slow = found.racers
     assert all(100 <= gap <= 104 for gap in slow.gaps), slow.gaps
     assert all(199 <= gap <= 208 for gap in fast.gaps), fast.gaps
+
+
+class Stalling(Race):
+    """Now and then a learner stands still for a second."""
+
+    rng = random.Random(3)
+
+    def _plan(self, us: int, racer: Racer | None) -> None:
+        stalls = racer is not None and self.rng.random() < 0.02
+        super()._plan(us + 1_200_000 if stalls else us, racer)
+
+
+def test_a_merge_of_learners_that_stall_in_turns_is_one_interval_of_the_switchback() -> None:
+    made = engine("slack", expect_learners=2, switchback="uniform", step_time_spread=0.1)
+    found = Stalling(made, {"a": FAST_US, "b": round(1.05 * FAST_US)}).run(900)
+    leaders = {d.moment_us is None for d in found.decisions if d.action == "merge"}
+    assert leaders == {False}
+    assert len(found.merges) > 5
+    numbers = [d.interval_number for d in found.decisions if d.interval_number is not None]
+    assert numbers == sorted(numbers)
+    assert max(numbers) in {len(found.merges), len(found.merges) - 1}
+    assert set(numbers) == set(range(max(numbers) + 1))
