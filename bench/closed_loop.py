@@ -74,7 +74,7 @@ class Block:
     length_s: float
     windows: list[tuple[float, float]] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
+    statuses: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def one_block(
         if m.done
     ]
     block.batches = batches_of(outcomes, report.started_us)
-    block.statuses.update(one.status for one in outcomes)
+    block.statuses = dict(Counter(one.status for one in outcomes))
     return block
 
 

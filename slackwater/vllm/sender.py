@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Protocol, TypeVar, cast
 
+from slackwater.errors import BrokerError
 from slackwater.events import RequestsEvent
 from slackwater.sessions import Sessions
 from slackwater.settings import RunSettings
@@ -58,7 +59,8 @@ class Sender(Sessions):
     """Sends the events of every reporter of this process, in micro-batches of 50 ms.
 
     While the broker does not acknowledge, events stay in their reporters, whose buffers are
-    bounded. A producer tries for 30 s to deliver what it was given.
+    bounded. A producer tries for 30 s to deliver what it was given; one that has given up is
+    replaced.
 
     Args:
         settings: which broker, and what its topics are called.
@@ -117,6 +119,10 @@ class Sender(Sessions):
                     producer.send(REQUESTS, name, event)
             producer.push()
             self._say_losses()
+            if producer.failed:
+                # It may fail for good: a broker that has come back empty knows it no more.
+                msg = "it does not acknowledge what it is sent"
+                raise BrokerError(msg)
             if stopping:
                 return
             self._stopping.wait(TICK_S)

@@ -1,12 +1,14 @@
 """What `bench.closed_loop` says of blocks whose truth is given."""
 
 import argparse
+import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from bench import closed_loop
-from bench.closed_loop import Batch, Block, compared
+from bench.closed_loop import Batch, Block, compared, write
 
 LENGTH_S, WINDOW_S, ROUNDS = 60.0, 4.0, 10
 OPTIONS = argparse.Namespace(slo=None, at_a_time=4, seed=0)
@@ -19,7 +21,7 @@ def few_draws(monkeypatch):
 
 def block(rng, merging, *, slower=2.0, lasts_s=0.0):
     """Batches of about 0.2 s; those that start in a window, or so long after it, are slower."""
-    made, now_s = Block(merging, LENGTH_S), 0.0
+    made, now_s = Block(merging, LENGTH_S, statuses={"ok": 4}), 0.0
     if merging:
         made.windows = [(start_s, start_s + WINDOW_S) for start_s in (5.0, 20.0, 35.0, 50.0)]
     while now_s < LENGTH_S:
@@ -36,8 +38,10 @@ def blocks(**given):
     return [block(rng, merging, **given) for _ in range(ROUNDS) for merging in (True, False)]
 
 
-def test_a_server_that_is_as_the_model_says_is_found_to_be():
+def test_a_server_that_is_as_the_model_says_is_found_to_be(tmp_path):
     found = compared(blocks(), OPTIONS)
+    write(found | {"blocks": [asdict(one) for one in blocks()]}, tmp_path / "found.json")
+    assert json.loads((tmp_path / "found.json").read_text())["requests"] == {"ok": 8 * ROUNDS}
     measured, modelled = (found["figures"][name] for name in ("measured", "modelled"))
     assert found["differ"] is False
     assert measured["low"] > 0.05

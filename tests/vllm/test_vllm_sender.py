@@ -174,6 +174,33 @@ def test_a_broker_that_dies_costs_what_is_counted_and_no_more(
     assert counts.dropped >= 1
 
 
+@pytest.mark.kafka
+def test_a_broker_that_comes_back_empty_gets_what_is_recorded_from_then_on() -> None:
+    port = free_port()
+    settings = RunSettings(bootstrap=f"127.0.0.1:{port}")
+    reporter, sender = reporter_of(), Sender(settings, LOG)
+    sender.add(reporter)
+    with EmbeddedBroker(port):
+        make_topics(settings.bootstrap, partitions=1)
+        sender.start()
+        record(reporter, 5)
+        until(lambda: reporter.counts().sent >= 6)
+    record(reporter, 50)
+    until(lambda: reporter.in_flight > 0)
+
+    def sent_while_recording() -> int:
+        record(reporter, 1)
+        return reporter.counts().sent
+
+    with EmbeddedBroker(port):
+        make_topics(settings.bootstrap, partitions=1)
+        # More than may still have reached the broker before.
+        until(lambda: sent_while_recording() >= 100)
+        sender.close(timeout_s=20)
+        assert delivered(settings, 20)
+    assert adds_up(reporter.counts())
+
+
 class Broken(Sender):
     """Its sessions raise what no broker would."""
 
