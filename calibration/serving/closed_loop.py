@@ -14,6 +14,7 @@ Indices = NDArray[np.int64]
 MOST_S = 1e6
 MOST_SENT = 100_000_000
 SCATTER_MEAN = 1e-3
+MOST_PARTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +129,14 @@ def _check_scatter(name: str, scatter: tuple[float, ...], length: int) -> None:
     """Raise `InputError` for times that no batches can have."""
     given = np.array(scatter, dtype=np.float64)
     if not (
-        0 < len(given) == length
-        and (given > 0).all()
+        0 < len(given) == length <= MOST_PARTS
+        and ((given > 0) & (given <= MOST_S)).all()
         and (np.diff(given) >= 0).all()
         and abs(given.mean() - 1) < SCATTER_MEAN
     ):
+        ends = f" from {given.min():g} to {given.max():g}" if len(given) else ""
         msg = (
-            f"{name}: {len(given)} figures from {given.min(initial=np.inf):g} to "
-            f"{given.max(initial=0):g}; they must be above 0, rise, have a mean of 1, and there "
-            "must be as many of scatter as of slowed_scatter"
+            f"{name}: {len(given)} figures{ends}; they must be above 0, rise, have a mean of 1, "
+            f"and there must be 1 to {MOST_PARTS:,}, as many of scatter as of slowed_scatter"
         )
         raise InputError(msg)

@@ -19,6 +19,7 @@ from sidecar.load import Anchor
 from slackwater.broker import free_port
 from slackwater.errors import InputError
 from slackwater.leash import leashed
+from slackwater.testbed.parts import describe_exit
 
 START_S = 180.0
 MERGE_S = 180.0
@@ -197,7 +198,12 @@ class LedLearners:
             return rank, event
 
     def _gone(self, rank: int) -> MergeError:
-        return MergeError(f"learner-{rank} has ended; {self._last_words(rank)}")
+        # Its pipes may close a moment before it is gone.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._processes[rank].wait(LOOK_AGAIN_S)
+        code = self._processes[rank].returncode
+        how = "" if code is None else f" {describe_exit(code)}"
+        return MergeError(f"learner-{rank} has ended{how}; {self._last_words(rank)}")
 
     def _last_words(self, rank: int) -> str:
         # Its log goes with the folder.

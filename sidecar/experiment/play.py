@@ -1,9 +1,10 @@
 """Plays the blocks of a design: load on the server, learners as the arm wants them, merges."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from sidecar.experiment.design import Design, Planned
@@ -29,6 +30,11 @@ SHOW_S = 0.5
 GIVE_UP_S = 5.0
 LONGEST_WARM_UP_S = 600.0
 REFUSED_IN_A_ROW = 3
+GONE_REQUESTS = 5
+"""So many at a block's end that fail, all of them: the server has gone."""
+MOST_LAG_S = 2.0
+"""A client that is later has been stopped: what it measures is itself."""
+MOST_STANDSTILLS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class Experiment:
         self._requests = self._merges = 0
         self._left_s = 0.0
         self._last_s = 0.0
-        self._refused = 0
+        self._refused = self._stood = 0
         self._arm = ""
         self._began_s = self._shown_s = time.monotonic()
 
@@ -99,7 +105,8 @@ class Experiment:
             self._warm_up()
             for number, block in enumerate(todo):
                 self._left_s = (len(todo) - number) * self.design.length_s
-                self._play(block)
+                while block.number not in self.record.played:
+                    self._play(block)
         except Interrupted:
             return False
         return True
@@ -178,18 +185,47 @@ class Experiment:
         return self._began_s
 
     def take(self, block: PlayedBlock) -> None:
-        """Record a block; raises `SlackwaterError` when most of its requests found no answer."""
-        self.record.add(block)
+        """Record a block, as whole where it can be measured by.
+
+        Raises `SlackwaterError` when most of its requests found no answer, or the last ones none.
+        """
+        gone = block.complete and unanswered(block.requests)
+        late_s = longest_lag_s(block.requests)
+        measured = block.complete and block.arm != WARM_UP
+        stood = measured and not gone and late_s > MOST_LAG_S
+        self.record.add(msgspec.structs.replace(block, complete=False) if gone or stood else block)
         self._requests += len(block.requests)
-        answered = sum(one.status == "ok" for one in block.requests)
-        if block.complete and answered < MIN_ANSWERED * len(block.requests):
+        if gone:
             errors = [one.error or one.status for one in block.requests if one.status != "ok"]
             said = max(set(errors), key=errors.count)
             msg = (
-                f"{len(block.requests) - answered} of {len(block.requests)} requests of a block "
-                f"found no answer: {said}; is the server well? --resume {self.record.path} goes on"
+                f"{len(errors)} of {len(block.requests)} requests of a block found no answer: "
+                f"{said}; is the server well? --resume {self.record.path} plays the block anew"
             )
             raise SlackwaterError(msg)
+        if stood:
+            self._stood += 1
+            self.say(f"the client stood still for {late_s:.1f} s: the block is played anew")
+            if self._stood > MOST_STANDSTILLS:
+                msg = (
+                    f"the client stood still in {self._stood} blocks, for {late_s:.1f} s now: "
+                    "nothing can be measured from here; give this machine less to do, then "
+                    f"--resume {self.record.path}"
+                )
+                raise SlackwaterError(msg)
+
+
+def unanswered(requests: Sequence[Outcome]) -> bool:
+    """Whether most found no answer, or the server was gone at the end."""
+    answered = sum(one.status == "ok" for one in requests)
+    last = sorted(requests, key=lambda one: one.scheduled_us)[-GONE_REQUESTS:]
+    gone = len(last) == GONE_REQUESTS and all(one.status == "error" for one in last)
+    return gone or answered < MIN_ANSWERED * len(requests)
+
+
+def longest_lag_s(requests: Sequence[Outcome]) -> float:
+    """How late the client was at the most; 0 where it sent nothing."""
+    return max((one.lag_s for one in requests if one.lag_s is not None), default=0.0)
 
 
 def waiting(answers: int, *, again: bool) -> str:

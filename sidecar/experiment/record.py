@@ -19,6 +19,8 @@ from sidecar.load import Outcome
 from sidecar.server import Server
 from slackwater.errors import InputError, SlackwaterError
 
+SAME_US = 1_000
+"""A client's last look and its schedule may lie a little apart."""
 WARM_UP: Literal["warm_up"] = "warm_up"
 
 
@@ -154,6 +156,7 @@ class Record:
             msg = f"{path} is no record of a calibration: {error}; give what --output left beside"
             raise InputError(msg) from None
         record = cls(path, set_up, blocks, end)
+        record._check()
         if twice := [number for number, times in record._times.items() if times > 1]:
             msg = (
                 f"block {min(twice)} of {path} is there whole twice: two processes wrote this "
@@ -161,6 +164,25 @@ class Record:
             )
             raise InputError(msg)
         return record
+
+    def _check(self) -> None:
+        """Raise `InputError` for what no calibration writes."""
+        known = {block.number for block in self.set_up.design.planned()} | {-1}
+        for block in self.blocks:
+            if block.number not in known:
+                msg = (
+                    f"{self.path} has a block {block.number}, and its design none: it was changed; "
+                    "measure anew"
+                )
+                raise InputError(msg)
+            for one in block.requests:
+                if one.ended_us < one.scheduled_us - SAME_US or one.scheduled_us < block.began_us:
+                    msg = (
+                        f"request {one.id} of block {block.number} of {self.path} is due at "
+                        f"{one.scheduled_us} and ends at {one.ended_us} us, in a block that begins "
+                        f"at {block.began_us}: it was changed; measure anew"
+                    )
+                    raise InputError(msg)
 
     def add(self, block: PlayedBlock) -> None:
         """Write a block; raises `SlackwaterError` when it cannot be."""

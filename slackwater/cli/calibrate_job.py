@@ -14,7 +14,7 @@ from slackwater.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from calibration.effect import Measured
+    from calibration.effect import Interval, Measured
     from calibration.measurement import Ratio
     from calibration.profile import Profile
     from sidecar.experiment.design import Design
@@ -75,6 +75,9 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
     try:
         measured = _measured(record, asked)
     except InputError as error:
+        if whole and not record.whole:
+            msg = f"{error}; --resume {record.path} with --launch-vllm or --endpoint goes on"
+            raise InputError(msg) from None
         if whole:
             raise
         Console(stderr=True).print(f"stopped early: {error}; --resume {record.path} goes on")
@@ -92,6 +95,8 @@ def run(asked: Asked, *, as_json: bool, wants_plain: bool) -> int:
         code = compared(out if not as_json else Console(stderr=True), before, profile)
     if not as_json:
         calibrate_output.print_files(out, profile_path, record)
+        if whole and not record.whole:
+            out.print("blocks are missing: --resume with --launch-vllm or --endpoint plays them")
     return code if whole else signals.exit_code
 
 
@@ -137,6 +142,14 @@ def _as_before(asked: Asked, before: "Profile") -> Asked:
     """The same load and objective, or the comparison would be of these."""
     then = before.measurement
     assert then is not None  # noqa: S101 - checked as it was read
+    figures = _compared(before)
+    if untold := sum(not _known(one) for one in figures.values()):
+        msg = (
+            f"--compare {asked.compare}: {untold} of its {len(figures)} figures have no interval, "
+            "so nothing measured now can be shown to be the same; make a profile of 10 merges and "
+            "5 rounds or more first (ten --minutes)"
+        )
+        raise InputError(msg)
     return replace(
         asked,
         rate_per_s=then.rate_per_s,
@@ -148,32 +161,41 @@ def _as_before(asked: Asked, before: "Profile") -> Asked:
 
 def compared(out: "Console", before: "Profile", now: "Profile") -> int:
     """Print how two measured profiles agree; the exit code."""
-    from calibration.effect import Interval, agreement
+    from calibration.effect import agreement
     from calibration.effect.agreement import overall
     from slackwater.cli.calibrate_output import print_agreement
 
-    def figures(profile: "Profile") -> dict[str, Interval | None]:
-        one = profile.measurement
-        assert one is not None  # noqa: S101 - both are measured
-        known = {
-            "p50 ratio": one.merging_effect.p50_ratio,
-            "p95 ratio": one.merging_effect.p95_ratio,
-            "window, s": one.window_s,
-            "p50 without merges, ms": one.p50_s,
-            "p95 without merges, ms": one.p95_s,
-        }
-
-        def told(name: str, r: "Ratio") -> Interval:
-            scale = 1e3 if name.endswith("ms") else 1.0
-            low, high = (None if end is None else scale * end for end in (r.low, r.high))
-            return Interval(scale * r.value, low, high)
-
-        return {name: None if r is None else told(name, r) for name, r in known.items()}
-
-    found = agreement(figures(before), figures(now))
+    found = agreement(_compared(before), _compared(now))
     word = overall(found)
     print_agreement(out, before, found, word)
     return CODES[word]
+
+
+def _compared(profile: "Profile") -> "dict[str, Interval | None]":
+    """The figures of a measured profile that are compared."""
+    from calibration.effect import Interval
+
+    one = profile.measurement
+    assert one is not None  # noqa: S101 - both are measured
+    known = {
+        "p50 ratio": one.merging_effect.p50_ratio,
+        "p95 ratio": one.merging_effect.p95_ratio,
+        "window, s": one.window_s,
+        "p50 without merges, ms": one.p50_s,
+        "p95 without merges, ms": one.p95_s,
+    }
+
+    def told(name: str, r: "Ratio") -> Interval:
+        scale = 1e3 if name.endswith("ms") else 1.0
+        low, high = (None if end is None else scale * end for end in (r.low, r.high))
+        return Interval(scale * r.value, low, high)
+
+    return {name: None if r is None else told(name, r) for name, r in known.items()}
+
+
+def _known(figure: "Interval | None") -> bool:
+    """Whether it has an interval."""
+    return figure is not None and figure.low is not None and figure.low > 0
 
 
 def _recorded(

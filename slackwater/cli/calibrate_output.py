@@ -30,8 +30,27 @@ def print_measured(
         *_effects(measured),
         *_beside(measured),
         *_precision(measured, precision),
+        ("verdict", verdict(measured.effect.merges)),
     ]
     _print(console, f"calibration of {record.set_up.server}", rows)
+
+
+def verdict(found: "Contrast") -> str:
+    """Whether merges make requests wait, in words."""
+    shown = [
+        f"{name} {_shown(one)} times"
+        for name, one in (("p50", found.p50_ratio), ("p95", found.p95_ratio))
+        if one is not None and one.low is not None and one.low > 1
+    ]
+    if shown:
+        return f"merges slow requests that meet them: {', '.join(shown)}"
+    if found.p50_ratio is None or found.p50_ratio.low is None:
+        return (
+            f"not known: {found.merges} merges are too few to say whether they slow requests; it "
+            "takes 10 and 5 rounds, about ten --minutes. The profile's slowdown is a guess, and "
+            "it has no `effect`"
+        )
+    return "not shown to slow requests that meet them"
 
 
 def print_files(console: "Console", profile_path: Path | None, record: "Record") -> None:
@@ -80,11 +99,13 @@ def _print(console: "Console", title: str, rows: list[tuple[str, str]]) -> None:
 
 
 def _set_up(record: "Record", measured: "Measured") -> Iterator[tuple[str, str]]:
+    import numpy as np
+
     from sidecar.experiment.observing import accounts, discarded, refused
 
     design, window = record.set_up.design, measured.window_s
-    blocks = sum(block.complete for block in record.blocks if block.number >= 0)
-    yield "measured", f"{measured.measured_s / 60:.1f} min in {blocks} blocks, seed {design.seed}"
+    blocks = f"{len(record.played)} of {design.rounds * len(design.arms)} blocks"
+    yield "measured", f"{measured.measured_s / 60:.1f} min in {blocks}, seed {design.seed}"
     alone = record.set_up.options.get("alone_per_s")
     share = "" if alone is None else f"; one at a time, the server answers {alone:.3g}"
     yield "load", f"{design.rate_per_s:g} requests/s{share}"
@@ -103,6 +124,18 @@ def _set_up(record: "Record", measured: "Measured") -> Iterator[tuple[str, str]]
         for arm, one in accounts(record).items()
     ]
     yield "requests", "\n".join(lines)
+    lags_s = [
+        one.lag_s
+        for block in record.blocks
+        if block.complete
+        for one in block.requests
+        if one.lag_s is not None
+    ]
+    p99_s, most_s = np.quantile(lags_s, [0.99, 1]) if lags_s else (0.0, 0.0)
+    yield (
+        "client lag",
+        f"99% sent within {p99_s * MS:.0f} ms of their time, all within {most_s:.2f} s",
+    )
     where = "given" if measured.slo_given else "p95 of the learners without merges"
     yield "SLO", f"{measured.slo_s:g} s ({where})"
 

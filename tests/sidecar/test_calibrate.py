@@ -12,6 +12,7 @@ import textwrap
 import threading
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -26,10 +27,10 @@ from sidecar.experiment.led import Learners, LedLearners
 from sidecar.experiment.merging import CommandMerging, MergeError
 from sidecar.experiment.observing import accounts, discarded, observed
 from sidecar.experiment.play import Experiment
-from sidecar.experiment.record import Record, SetUp
+from sidecar.experiment.record import PlayedBlock, Record, SetUp
 from sidecar.held import held
 from sidecar.launch import ServerError
-from sidecar.load import Anchor, Endpoint, Limits
+from sidecar.load import Anchor, Endpoint, Limits, Outcome
 from sidecar.server import Server, changed, check_same
 from slackwater.cli import calibrate_job, trial_job
 from slackwater.cli.calibrate import calibrate
@@ -293,7 +294,7 @@ def test_server_that_answers_nothing_ends_it(tmp_path):
     record = new_record(tmp_path / "one.json.jsonl", anchor)
     with ServerThread(refuse=503) as ill, pytest.raises(SlackwaterError, match="out of order"):
         play(record, ill.url, anchor)
-    assert accounts(record)["warm_up"].error == len(record.blocks[0].requests) > 0
+    assert accounts(record)["interrupted"].error == len(record.blocks[0].requests) > 0
 
 
 def test_equal_seeds_give_equal_designs_and_rounds_play_every_arm():
@@ -333,6 +334,88 @@ def test_a_server_that_wants_a_key_is_given_the_environment_s(server, monkeypatc
     with contextlib.ExitStack() as stack:
         found = endpoint_of(options, Path("unused.log"), stack, lambda _: None)
     assert found.headers["Authorization"] == "Bearer k-1"
+
+
+def test_part_of_a_record_says_what_is_missing_and_what_changed_in_it_is_refused(
+    played, tmp_path, capsys
+):
+    whole = played.path.read_bytes().splitlines(keepends=True)
+    part = tmp_path / "part.json.jsonl"
+    part.write_bytes(b"".join(whole[:-1]))
+    assert calibrate_job.run(asked(resume=part), as_json=False, wants_plain=True) == 0
+    shown = capsys.readouterr().out
+    blocks = sum(block.number >= 0 for block in played.blocks)
+    assert f"{blocks - 1} of {blocks} blocks" in shown
+    assert "blocks are missing: --resume with --launch-vllm" in shown
+    found = played.blocks[-1]
+    ended = replace(found.requests[0], ended_us=found.requests[0].scheduled_us - 10**9)
+    for other, said in (
+        (replace(found, number=77), "has a block 77, and its design none"),
+        (replace(found, requests=[ended]), "was changed; measure anew"),
+    ):
+        part.write_bytes(b"".join([*whole[:-1], msgspec.json.encode(other), b"\n"]))
+        with pytest.raises(InputError, match=said):
+            Record.reopen(part)
+
+
+def lagging(outcome, us):
+    return replace(outcome, sent_us=outcome.scheduled_us + us)
+
+
+def test_block_that_the_client_stood_still_in_is_no_block_and_is_played_anew(
+    server, tmp_path, monkeypatch
+):
+    anchor = Anchor.now()
+    record = new_record(tmp_path / "one.json.jsonl", anchor, rounds=1)
+    standing = [True]
+    take = Experiment.take
+
+    def once(self, block):
+        if block.arm == "learners" and standing:
+            standing.clear()
+            late = [lagging(one, 20_000_000) for one in block.requests]
+            block = replace(block, requests=late)
+        take(self, block)
+
+    monkeypatch.setattr(Experiment, "take", once)
+    assert play(record, server.url, anchor)
+    assert record.whole
+    assert [(b.arm, b.complete) for b in record.blocks if b.arm == "learners"] == [
+        ("learners", False),
+        ("learners", True),
+    ]
+
+
+def test_server_that_goes_in_the_last_requests_of_a_block_leaves_no_block(tmp_path):
+    record = new_record(tmp_path / "one.json.jsonl", Anchor.now())
+    experiment = Experiment(
+        record=record,
+        endpoint=Endpoint(url="http://127.0.0.1:1", model=MODEL),
+        merging=None,
+        anchor=Anchor.now(),
+        stopping=lambda: False,
+        show=lambda _: None,
+        limits=None,
+    )
+    requests = [
+        Outcome(id=f"r{n}", scheduled_us=n, ended_us=n + 1, status="ok" if n < 95 else "error")
+        for n in range(100)
+    ]
+    block = PlayedBlock(
+        number=0,
+        round=0,
+        arm="merges",
+        began_us=0,
+        start_us=0,
+        end_us=100,
+        complete=True,
+        client_cpu_s=0.0,
+        merges=[],
+        requests=requests,
+    )
+    with pytest.raises(SlackwaterError, match="5 of 100 requests of a block found no answer"):
+        experiment.take(block)
+    assert record.played == set()
 
 
 def test_whole_record_gives_its_profile_again(played, capsys):
@@ -401,7 +484,8 @@ def test_record_is_not_gone_on_with_by_other_merges(server, tmp_path):
 def test_comparison_with_an_output_writes_its_profile_there(played, tmp_path, monkeypatch):
     calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
     then = tmp_path / "then.json"
-    then.write_bytes(played.path.with_suffix("").read_bytes())
+    profile = decode_profile(played.path.with_suffix("").read_bytes())
+    then.write_bytes(encoded(with_intervals(profile)))
     record = Record(tmp_path / "now.json.jsonl", played.set_up, played.blocks)
     monkeypatch.setattr(calibrate_job, "_recorded", lambda *_: (record, True))
     for output in (None, tmp_path / "now.json"):
@@ -466,6 +550,11 @@ def test_profile_is_not_compared_with_a_record_of_another_load(played, tmp_path)
     calibrate_job.run(asked(resume=played.path), as_json=True, wants_plain=True)
     profile = decode_profile(played.path.with_suffix("").read_bytes())
     other = tmp_path / "other.json"
+    few = tmp_path / "few.json"
+    few.write_bytes(encoded(profile))
+    with pytest.raises(InputError, match="5 of its 5 figures have no interval"):
+        calibrate_job.run(asked(resume=played.path, compare=few), as_json=True, wants_plain=True)
+    profile = with_intervals(profile)
     measurement = replace(profile.measurement, rate_per_s=40.0)
     other.write_bytes(encoded(replace(profile, measurement=measurement)))
     said = r"is of 100 requests/s of 64 \+ 2 tokens, and --compare .* of 40 requests/s"
