@@ -82,8 +82,20 @@ class EmbeddedBroker:
             wait_for_broker(self.bootstrap, timeout_s)
         except BrokerError:
             self.stop()
-            raise
+            msg = (
+                f"the embedded broker did not answer at {self.bootstrap} within {timeout_s:g} s"
+                f"{self._last_words()}; is there room on the disk and in memory?"
+            )
+            raise BrokerError(msg) from None
         return self
+
+    def _last_words(self) -> str:
+        """What it said last, where it has a log that could be written."""
+        if self.log_path is None or not self.log_path.exists():
+            return ""
+        lines = self.log_path.read_text(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), None)
+        return "" if last is None else f"; it said last: {last}"
 
     def healthy(self) -> bool:
         """True when the process lives and answers within a second."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 
 import aiohttp
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from sidecar.events import sample_load
@@ -25,6 +26,17 @@ CLOSE_S = 1.0
 KEEP_IDLE_S = 2.0
 # Beyond it the clock was set, or the host has slept: a tap runs for weeks.
 OFF_S = 1.0
+SAID_CHARS = 200
+
+
+def _in_a_line(record: logging.LogRecord) -> bool:
+    """Bytes of a stranger that are no HTTP are told in a line: no fault of ours, no traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        said = " ".join(str(error.message).split())[:SAID_CHARS]
+        record.msg, record.args = "a client sent what is no HTTP request: %s", (said,)
+        record.exc_info = None
+    return True
 
 
 class Tap:
@@ -66,7 +78,14 @@ class Tap:
             auto_decompress=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         ) as self._session:
-            server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+            of_http = self._log.getChild("http")
+            of_http.addFilter(_in_a_line)
+            server = web.Server(
+                self._handle,
+                handler_cancellation=True,
+                access_log=None,
+                logger=of_http,
+            )
             runner = web.ServerRunner(server, shutdown_timeout=CLOSE_S)
             await runner.setup()
             sampling = asyncio.create_task(

@@ -126,6 +126,13 @@ class TrialDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"{self.max_gap_steps}; the corridor needs min <= max"
             )
             raise InputError(msg)
+        least_s = self.min_gap_steps * self.step_s + self.window_s
+        if self.run_s < least_s:
+            msg = (
+                f"--run-s {self.run_s:g} has no room for a merge: H_min and a window take "
+                f"{least_s:g} s; take longer runs, or smaller --min-gap-steps"
+            )
+            raise InputError(msg)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -224,6 +231,7 @@ def fitting(minutes: float, design: TrialDesign, *, shorten: bool = False) -> Tr
     blocks = blocks_of(run_s)
     if blocks < 1:
         block_s = runs * (run_s + OVERHEAD_S)
-        msg = f"--minutes is {minutes:g}; one block of these runs takes about {block_s / 60:.1f}"
+        least = f"{block_s / 60:.1f} minutes"
+        msg = f"--minutes is {minutes:g}; one block of these runs takes about {least}"
         raise InputError(msg)
     return msgspec.structs.replace(design, blocks=blocks, run_s=run_s)

@@ -212,7 +212,8 @@ class Trial:
             summary = _summary(plan, outcome, time.monotonic() - began_s)
             if summary.status == "failed":
                 work.keep_logs = True
-                self.say(f"run {plan.run_id} failed: {'; '.join(summary.problems)}")
+                last = f"; it said last: {summary.last_lines[-1]}" if summary.last_lines else ""
+                self.say(f"run {plan.run_id} failed: {'; '.join(summary.problems)}{last}")
                 self._logs = work.logs
             if summary.rows:
                 client = dict(outcome.summaries.get(NAME, {}))

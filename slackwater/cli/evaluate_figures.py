@@ -41,6 +41,7 @@ class Figures:
         profile: the profile's name; None without one.
         profile_sha256: hex digest of its file.
         used: every figure used, in order.
+        remark: what a reader must know of the profile besides; None for nothing.
     """
 
     model: "ServingModel"
@@ -50,6 +51,7 @@ class Figures:
     profile: str | None
     profile_sha256: str | None
     used: tuple[Figure, ...]
+    remark: str | None = None
 
     def line(self) -> str:
         """The figures by their origin, for people."""
@@ -57,7 +59,8 @@ class Figures:
         for figure in self.used:
             told.setdefault(figure.origin, []).append(f"{figure.name} {_shown(figure.value)}")
         parts = [f"{', '.join(names)} ({origin})" for origin, names in told.items()]
-        return f"{self.model.name} model: {'; '.join(parts)}"
+        line = f"{self.model.name} model: {'; '.join(parts)}"
+        return line if self.remark is None else f"{line}\n{self.remark}"
 
 
 def figures(
@@ -126,6 +129,16 @@ def figures(
         profile=None if text is None else base.name,
         profile_sha256=None if text is None else hashlib.sha256(text).hexdigest(),
         used=(*given.values(), slo, window),
+        remark=_remark(base),
+    )
+
+
+def _remark(profile: "Profile") -> str | None:
+    if profile.measurement is None or profile.effect is not None:
+        return None
+    return (
+        f"profile {profile.name}: its {profile.measurement.merges} measured merges were too few to "
+        "say whether merges slow requests at all; its figures are a guess"
     )
 
 

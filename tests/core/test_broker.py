@@ -7,6 +7,7 @@ import socket
 import psutil
 import pytest
 
+import slackwater.broker
 from slackwater.broker import EmbeddedBroker, check_port_free, free_port
 from slackwater.errors import BrokerError, InputError
 from slackwater.transport import make_topics
@@ -41,6 +42,16 @@ def test_started_broker_is_healthy_and_stop_leaves_neither_process_nor_port():
     check_port_free(port)
     assert not broker.healthy()
     broker.stop()
+
+
+def test_broker_that_does_not_come_up_says_what_it_said(tmp_path, monkeypatch):
+    ill = tmp_path / "ill"
+    ill.write_text("#!/bin/sh\necho no space left on device\n")
+    ill.chmod(0o755)
+    monkeypatch.setattr(slackwater.broker, "_binary", lambda: str(ill))
+    said = "did not answer at 127.0.0.1:.*it said last: no space left on device; is there room"
+    with pytest.raises(BrokerError, match=said):
+        EmbeddedBroker(log_path=tmp_path / "log").start(timeout_s=0.3)
 
 
 def test_broker_listens_on_loopback_alone():

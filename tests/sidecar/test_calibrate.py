@@ -35,6 +35,7 @@ from sidecar.server import Server, changed, check_same
 from slackwater.cli import calibrate_job, trial_job
 from slackwater.cli.calibrate import calibrate
 from slackwater.cli.calibrate_profile import encoded
+from slackwater.cli.evaluate_figures import figures
 from slackwater.cli.server import ServerOptions, endpoint_of, server_of
 from slackwater.errors import InputError, SlackwaterError
 
@@ -427,6 +428,8 @@ def test_whole_record_gives_its_profile_again(played, capsys):
     assert one.accounts["merges"]["due"] == accounts(played)["merges"].due
     # Fewer than ten merges have no interval.
     assert profile.effect is None or one.merges >= 10
+    line = figures("overlap", played.path.with_suffix(""), (), None, None).line()
+    assert ("too few to say whether merges slow" in line) == (profile.effect is None)
     held = json.loads(played.path.with_suffix("").read_bytes())
     assert "slots" not in held["queue"]
     assert len(held["closed_loop"]["scatter"]) == len(held["closed_loop"]["slowed_scatter"]) == 100

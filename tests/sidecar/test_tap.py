@@ -229,6 +229,31 @@ def test_what_the_tap_cannot_read_costs_the_client_nothing(monkeypatch, caplog):
     assert caplog.text.count("RuntimeError: what a day") == 1
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /\xff#\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01 no HTTP at all\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_in_a_line_and_the_tap_goes_on(sent, caplog):
+    async def main():
+        async with tapped(OpenAIServer()) as behind:
+            host, port = behind.url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(sent)
+            await asyncio.wait_for(reader.read(1), 10)
+            writer.close()
+            async with behind.ask() as response:
+                assert response.status == 200
+                await response.read()
+
+    asyncio.run(main())
+    assert "Traceback" not in caplog.text
+    assert not [one for one in caplog.records if one.exc_info]
+
+
 def test_a_clock_that_was_set_is_followed_and_lengths_stay_their_own(caplog):
     now = Anchor.now()
     # As a tap has it that looked at the clock an hour before it was put right.
