@@ -59,6 +59,7 @@ class LaunchedVllm:
     Attributes:
         base_url: `http://127.0.0.1:PORT`.
         model: the name to ask for.
+        log: as given.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class LaunchedVllm:
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         self._python = python
-        self._log = log
+        self.log = log
         self._env = dict(env or {})
         self._arguments = tuple(arguments)
         self._progress = progress
@@ -104,6 +105,11 @@ class LaunchedVllm:
         """Ask the server to end, then kill all that is left of it."""
         self._stack.close()
 
+    @property
+    def running(self) -> bool:
+        """True while its process lives, whether it answers or not."""
+        return self._keeper is not None and self._keeper.poll() is None
+
     def healthy(self) -> bool:
         """True when the server answers `/health` within a second."""
         return answer_of(f"{self.base_url}/health", 1.0) is not None
@@ -114,7 +120,7 @@ class LaunchedVllm:
         command += ["--model", str(folder), "--served-model-name", MODEL]
         command += [*ARGUMENTS, *self._arguments]
         wanted = {**os.environ, **ENVIRONMENT, **self._env}
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", keeper.__name__, *command],
                 stdin=subprocess.PIPE,
@@ -140,8 +146,8 @@ class LaunchedVllm:
             time.sleep(POLL_S)
 
     def _failure(self, what: str) -> ServerError:
-        words = "\n".join(last_lines(self._log))
-        return ServerError(f"the vLLM server {what}; its last words, from {self._log}:\n{words}")
+        words = "\n".join(last_lines(self.log))
+        return ServerError(f"the vLLM server {what}; its last words, from {self.log}:\n{words}")
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """SIGTERM to the server, by its keeper; then the keeper kills what is left."""

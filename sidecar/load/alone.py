@@ -55,6 +55,8 @@ def _per_s(outcomes: list[Outcome], measured_s: float) -> float:
     wrong = [one.error or one.status for one in outcomes if one.status != "ok"]
     if wrong or len(outcomes) < LEAST:
         what = f"one of them was not: {wrong[0]}" if wrong else f"it takes {LEAST}"
+        if wrong and "okenizer" in wrong[0]:
+            what += " (a vLLM without a tokenizer takes token ids: give --vocabulary N)"
         msg = (
             f"the server answered {len(outcomes) - len(wrong)} requests, one at a time, in "
             f"{measured_s:g} s, and {what}; look whether it is well, or give --rate"

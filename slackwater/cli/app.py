@@ -25,6 +25,7 @@ from slackwater.cli.topics import topics
 from slackwater.cli.trainer import trainer
 from slackwater.cli.trial import trial
 from slackwater.cli.tune import tune
+from slackwater.cli.vllm import vllm
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -61,6 +62,7 @@ app.command()(doctor)
 app.command()(sql)
 app.command()(trainer)
 app.command()(broker)
+app.command()(vllm)
 app.command()(evaluate)
 app.command()(tune)
 app.command()(plan)

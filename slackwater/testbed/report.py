@@ -48,6 +48,9 @@ def _status(status: str) -> tuple[str, str]:
 def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
     replay = "" if summary.played_s is None else f", {summary.played_s:.0f} s of them the replay"
     yield "lasted", f"{summary.wall_s:.0f} s{replay}"
+    if (profile := summary.options.get("profile")) is not None:
+        slower = number(summary.options["slowdown"], 2)
+        yield "profile", f"{profile}: modelled sidecars {slower} times slower in a merge"
     if summary.merges is None or summary.events is None:
         return
     totals = summary.requests or {}

@@ -16,6 +16,7 @@ from slackwater.testbed.supervisor import Outcome
 SUMMARY_VERSION = 1
 BYTES_PER_PARAMETER = 4
 UNFINISHED = "merges were not finished by every learner"
+SWITCHBACK = "controller.switchback="
 SENDERS = ("replay", "load")
 """The parts whose events are requests and loads."""
 
@@ -144,7 +145,10 @@ def summarize(plan: Plan, outcome: Outcome, query: Query | None, wall_s: float) 
 def next_commands(plan: Plan) -> list[str]:
     """What to type to look closer."""
     names = ("slo", "timeline", "late_merges")
-    return [f"{program()} sql {name} --db {shlex.quote(str(plan.db))}" for name in names]
+    db = shlex.quote(str(plan.db))
+    coins = any(one.startswith(SWITCHBACK) for one in plan.assignments)
+    judged = [f"{program()} switchback {db}"] if coins else []
+    return [*judged, *(f"{program()} sql {name} --db {db}" for name in names)]
 
 
 def _figures(outcome: Outcome, query: Query) -> dict[str, Any]:
