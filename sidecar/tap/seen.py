@@ -14,6 +14,8 @@ MOST_ID_CHARS = 200
 MOST_WHOLE_BYTES = 1 << 20
 """An answer that is not streamed is read for its token counts up to this size."""
 
+WITHOUT_BODY = frozenset({204, 205})
+
 _numbers = itertools.count()
 
 
@@ -36,10 +38,18 @@ class Seen:
         self._streamed = False
         self._readable = False
         self._http_status: int | None = None
+        self._served = False
+        self._done_ns: int | None = None
 
     def answer(self, http_status: int, content_type: str, encoding: str) -> None:
         """The answer's head has come."""
         self._http_status = http_status
+        # A page, or nothing at all, is no answer to who asks for tokens.
+        self._served = (
+            200 <= http_status < 300
+            and http_status not in WITHOUT_BODY
+            and content_type != "text/html"
+        )
         self._readable = encoding in {"", "identity"}
         self._streamed = content_type == "text/event-stream"
         if not self._streamed and content_type == "application/json":
@@ -58,6 +68,8 @@ class Seen:
             self._read(self._reading.feed, data)
             if self._first_ns is None and self._reading.begun:
                 self._first_ns = time.monotonic_ns()
+            if self._done_ns is None and self._reading.complete:
+                self._done_ns = time.monotonic_ns()
         elif self._whole is not None:
             self._whole += data
             if len(self._whole) > MOST_WHOLE_BYTES:
@@ -81,15 +93,16 @@ class Seen:
             self._read(reading.whole, bytes(self._whole))
         if self.cut is not None and not (self.cut == "aborted" and reading.complete):
             return self.cut
-        if self._http_status is None or self._http_status >= 400 or reading.error is not None:
+        if not self._served or reading.error is not None:
             return "error"
         cut_short = self._streamed and reading.begun and not reading.complete
         return "aborted" if cut_short or reading.finish_reason == "abort" else "ok"
 
     def event(self, status: Status, anchor: Anchor, run_id: str, sidecar: str) -> Request:
-        """The event of this request, which ends now, by the clock of `anchor`."""
-        ended_ns, usage = time.monotonic_ns(), self._reading.usage or Usage()
-        well = status == "ok"
+        """The event of this request, which has ended, by the clock of `anchor`."""
+        usage, well = self._reading.usage or Usage(), status == "ok"
+        # A server may hold a stream open after its last word.
+        ended_ns = (self._done_ns if well else None) or time.monotonic_ns()
         first_ns = self._first_ns if well else None
         return Request(
             run_id=run_id,

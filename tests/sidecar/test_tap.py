@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import time
 
 import aiohttp
 import pytest
@@ -141,6 +142,37 @@ def test_an_answer_is_whole_when_its_last_token_has_passed(chunks, cut, status):
         seen.chunk(chunk)
     seen.cut = cut
     assert seen.status == status
+
+
+@pytest.mark.parametrize(
+    ("http_status", "content_type", "status"),
+    [
+        (200, "application/json", "ok"),
+        (201, "application/octet-stream", "ok"),
+        (200, "text/html", "error"),
+        (204, "application/json", "error"),
+        (101, "application/json", "error"),
+        (500, "application/json", "error"),
+    ],
+)
+def test_a_page_or_nothing_is_no_answer(http_status, content_type, status):
+    seen = Seen()
+    seen.answer(http_status, content_type, "")
+    assert seen.status == status
+
+
+def test_a_stream_held_open_after_its_last_word_ended_with_that():
+    began_s = time.monotonic()
+    seen = Seen()
+    seen.answer(200, "text/event-stream", "")
+    for chunk in (TOKEN, LAST, b"data: [DONE]\n\n"):
+        seen.chunk(chunk)
+    said_s = time.monotonic() - began_s
+    time.sleep(0.05)
+    seen.chunk(b": ping\n\n")
+    found = seen.event(seen.status, Anchor.now(), "r", "s")
+    assert found.status == "ok"
+    assert 0 < found.e2e_s <= said_s
 
 
 def test_an_upstream_that_breaks_off_breaks_off_for_the_client():
