@@ -205,10 +205,10 @@ class Experiment:
             raise SlackwaterError(msg)
         if stood:
             self._stood += 1
-            self.say(f"the client stood still for {late_s:.1f} s: the block is played anew")
+            self.say(f"the client was {late_s:.1f} s late: the block is played anew")
             if self._stood > MOST_STANDSTILLS:
                 msg = (
-                    f"the client stood still in {self._stood} blocks, for {late_s:.1f} s now: "
+                    f"the client was late in {self._stood} blocks, by {late_s:.1f} s now: "
                     "nothing can be measured from here; give this machine less to do, then "
                     f"--resume {self.record.path}"
                 )

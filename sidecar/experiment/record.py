@@ -175,7 +175,8 @@ class Record:
                     "measure anew"
                 )
                 raise InputError(msg)
-            for one in block.requests:
+            # An interrupted block's beginning is known less well, and it is in no figure.
+            for one in block.requests if block.complete else ():
                 if one.ended_us < one.scheduled_us - SAME_US or one.scheduled_us < block.began_us:
                     msg = (
                         f"request {one.id} of block {block.number} of {self.path} is due at "
