@@ -32,7 +32,7 @@ LONGEST_WARM_UP_S = 600.0
 REFUSED_IN_A_ROW = 3
 GONE_REQUESTS = 5
 """So many at a block's end that fail, all of them: the server has gone."""
-MOST_LAG_S = 2.0
+MOST_LAG_S = 1.0
 """A client that is later has been stopped: what it measures is itself."""
 MOST_STANDSTILLS = 3
 
