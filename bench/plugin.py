@@ -6,9 +6,8 @@ says how far two equal servers differ. A round starts all servers afresh, since 
 of its own: the interval resamples rounds, the same ones for both sides of a ratio, and is widened
 for how few they are.
 
-A machine that stands still makes every high percentile, and meets the arms unevenly. A process that
-asks to be woken every 5 ms notes when it was not; "undisturbed" leaves out what was due from half a
-second before such a moment to a second after it, in all arms.
+The first two seconds of a block are sent and not counted: a server that was not asked for a minute
+takes up to one to get its memory back, and these few requests would make every high percentile.
 
     make bench-plugin ARGS="--rounds 6 --blocks 3 --seconds 15"
 """
@@ -17,7 +16,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import multiprocessing
 import os
 import platform
 import random
@@ -26,11 +24,10 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,46 +43,16 @@ from slackwater.vllm.reporter import Reporter
 
 BARE = "without"
 ARMS = (BARE, "without again", "broker up", "broker down", "broker silent")
-# Column -> its quantile, and whether of undisturbed requests alone.
-QUANTILES = {
-    "p50": (0.5, False),
-    "p90": (0.9, False),
-    "p99": (0.99, False),
-    "p99_undisturbed": (0.99, True),
-}
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+SETTLE_S = 2.0
 WARM_UP_REQUESTS = 20
 RESAMPLES = 1_000
-PRIORITY = -10
 CALLS = 20_000
 VOCABULARY = 4096
-WIDE = 19
-
-BEAT_S = 0.005
-STILL_S = 0.05
-"""Woken so much late, a process that wants nothing else was kept from running."""
-BEFORE_S, AFTER_S = 0.5, 1.0
-
-
-@dataclass
-class Served:
-    """The requests of one block.
-
-    Attributes:
-        round: in which it was played.
-        latency_s: [n].
-        undisturbed: [n] whether each was due far from a standstill.
-        still_s: how long each standstill was.
-    """
-
-    round: int
-    latency_s: list[float]
-    undisturbed: list[bool]
-    still_s: list[float]
-
 
 Floats = NDArray[np.float64]
-# Arm -> its blocks.
-Blocks = dict[str, list[Served]]
+# Arm -> latencies in seconds of each of its rounds.
+Rounds = dict[str, list[Floats]]
 
 
 def main() -> None:
@@ -98,75 +65,29 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=Path("results/plugin.json"))
     options = parser.parse_args()
-    blocks: Blocks = {arm: [] for arm in ARMS}
+    rounds: Rounds = {arm: [] for arm in ARMS}
     rng = random.Random(options.seed)
-    with Heart() as heart:
-        for number in range(options.rounds):
-            say(f"round {number + 1} of {options.rounds}: starting {len(ARMS)} servers")
-            one_round(blocks, options, rng, heart, number)
+    for number in range(options.rounds):
+        say(f"round {number + 1} of {options.rounds}: starting {len(ARMS)} servers")
+        for arm, latency_s in one_round(options, rng).items():
+            rounds[arm].append(latency_s)
     result = {
         "schema_version": 2,
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
         "options": {name: value for name, value in vars(options).items() if name != "json"},
-        "requests_per_arm": sum(len(block.latency_s) for block in blocks[BARE]),
-        "undisturbed": {
-            arm: sum(sum(block.undisturbed) for block in own) for arm, own in blocks.items()
-        },
-        "still_s": sorted(s for own in blocks.values() for block in own for s in block.still_s),
-        "arms": {arm: against(blocks, arm) for arm in ARMS},
+        "requests_per_arm": sum(map(len, rounds[BARE])),
+        "arms": {arm: against(rounds, arm) for arm in ARMS},
         "record_us": record_us(),
-        "blocks": {arm: [asdict(block) for block in own] for arm, own in blocks.items()},
+        "latency_s": {arm: [one.tolist() for one in own] for arm, own in rounds.items()},
     }
     show(result)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
-class Heart:
-    """A process of its own that notes when the machine did not let it run."""
-
-    def __enter__(self) -> Self:
-        here, self._there = multiprocessing.Pipe()
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=beat, args=(here,), daemon=True
-        )
-        self._process.start()
-        here.close()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.join()
-
-    def stood_still_us(self) -> list[tuple[int, int]]:
-        """From and until when, epoch microseconds, since the last call."""
-        found = []
-        while self._there.poll():
-            found.append(self._there.recv())
-        return found
-
-
-def beat(said: Connection) -> None:
-    """Sleep `BEAT_S` again and again, and say of each time that took `STILL_S` longer."""
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
-    to_epoch_ns, last_ns = time.time_ns() - time.monotonic_ns(), time.monotonic_ns()
-    while True:
-        time.sleep(BEAT_S)
-        now_ns = time.monotonic_ns()
-        if now_ns - last_ns > (BEAT_S + STILL_S) * 1e9:
-            said.send(((last_ns + to_epoch_ns) // 1000, (now_ns + to_epoch_ns) // 1000))
-        last_ns = now_ns
-
-
-def one_round(
-    blocks: Blocks,
-    options: argparse.Namespace,
-    rng: random.Random,
-    heart: Heart,
-    of_round: int,
-) -> None:
-    """Start a server an arm, then load them in turns."""
+def one_round(options: argparse.Namespace, rng: random.Random) -> dict[str, Floats]:
+    """Start a server an arm, then load them in turns; latencies by arm."""
+    found: dict[str, list[float]] = {arm: [] for arm in ARMS}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         broker = stack.enter_context(EmbeddedBroker())
@@ -184,83 +105,54 @@ def one_round(
             log = folder / f"{arm.replace(' ', '-')}.log"
             server = LaunchedVllm(log=log, env=env)
             servers[arm] = stack.enter_context(server)
-            load(server, WARM_UP_REQUESTS, options.rate, heart, of_round)
+            load(server, WARM_UP_REQUESTS, options.rate)
             say(f"  {arm}: up")
         for number in range(options.blocks):
             for arm in rng.sample(ARMS, len(ARMS)):
                 count = round(options.rate * options.seconds)
-                blocks[arm].append(load(servers[arm], count, options.rate, heart, of_round))
+                found[arm] += load(servers[arm], count, options.rate)
             say(f"  block {number + 1} of {options.blocks}")
+    return {arm: np.array(latencies_s) for arm, latencies_s in found.items()}
 
 
-def load(
-    server: LaunchedVllm, count: int, rate_per_s: float, heart: Heart, of_round: int
-) -> Served:
-    """What became of `count` requests, 64 tokens in and 16 out, at a constant rate."""
+def load(server: LaunchedVllm, count: int, rate_per_s: float) -> list[float]:
+    """Latencies in seconds of `count` requests, 64 tokens in and 16 out, at a constant rate.
+
+    Those that are due while the server settles are left out.
+    """
     endpoint = Endpoint(
         url=server.base_url, model=server.model, vocabulary=VOCABULARY, extra=VLLM_TOKENS
     )
     due = (Scheduled(f"r{n}", round(n / rate_per_s * US_PER_S)) for n in range(count))
     found: list[Outcome] = []
     asyncio.run(run_open_loop(endpoint, due, on_outcome=found.append))
-    latencies = [outcome.e2e_s for outcome in found if outcome.e2e_s is not None]
-    if len(latencies) != count:
-        ended = sorted({outcome.status for outcome in found})
-        msg = f"{count - len(latencies)} of {count} requests did not end well: {ended}"
+    if wrong := sorted({outcome.status for outcome in found if outcome.status != "ok"}):
+        msg = f"not all of {count} requests ended well: {wrong}"
         raise RuntimeError(msg)
-    time.sleep(2 * BEAT_S)
-    stills = heart.stood_still_us()
-    before_us, after_us = (round(margin_s * US_PER_S) for margin_s in (BEFORE_S, AFTER_S))
-    undisturbed = [
-        not any(
-            since - before_us <= one.scheduled_us <= until + after_us for since, until in stills
-        )
-        for one in found
-    ]
-    still_s = [(until - since) / US_PER_S for since, until in stills]
-    return Served(of_round, latencies, undisturbed, still_s)
+    settled_us = min(one.scheduled_us for one in found) + round(SETTLE_S * US_PER_S)
+    kept = [one.e2e_s for one in found if one.scheduled_us >= settled_us]
+    return [latency_s for latency_s in kept if latency_s is not None]
 
 
-def against(blocks: Blocks, arm: str) -> dict[str, Any]:
+def against(rounds: Rounds, arm: str) -> dict[str, Any]:
     """An arm's quantiles, and their ratios to the bare server's with 95% intervals over rounds."""
     found: dict[str, Any] = {}
-    rounds = 1 + max(block.round for block in blocks[arm])
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(rounds, size=(RESAMPLES, rounds))
-    for name, (q, undisturbed) in QUANTILES.items():
-        sides = [
-            [of_round(blocks[one], number, undisturbed) for number in range(rounds)]
-            for one in (arm, BARE)
-        ]
-        found[f"{name}_s"] = quantile(sides[0], q)
+    count = len(rounds[arm])
+    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
+    for name, q in QUANTILES.items():
+        found[f"{name}_s"] = float(np.quantile(np.concatenate(rounds[arm]), q))
         if arm == BARE:
             continue
-        ratios = np.array([ratio(sides, q, chosen) for chosen in drawn])
-        told = interval(ratio(sides, q, np.arange(rounds)), ratios, rounds)
+        ratios = np.array([ratio(rounds, arm, q, chosen) for chosen in drawn])
+        told = interval(ratio(rounds, arm, q, np.arange(count)), ratios, count)
         found[f"{name}_ratio"] = None if told is None else asdict(told)
     return found
 
 
-def of_round(own: list[Served], number: int, undisturbed: bool) -> Floats:
-    """Latencies of a round, all or of undisturbed requests."""
-    kept = [
-        np.array(block.latency_s)[np.array(block.undisturbed) | (not undisturbed)]
-        for block in own
-        if block.round == number
-    ]
-    return np.concatenate(kept)
-
-
-def ratio(sides: list[list[Floats]], q: float, chosen: Any) -> float:
-    """Quantile of the first side over that of the second, in these rounds of both."""
-    one, other = (quantile([side[i] for i in chosen], q) for side in sides)
-    return one / other
-
-
-def quantile(rounds: list[Floats], q: float) -> float:
-    """Of all latencies of some rounds; NaN where there is none."""
-    latency_s = np.concatenate(rounds)
-    return float(np.quantile(latency_s, q)) if len(latency_s) else np.nan
+def ratio(rounds: Rounds, arm: str, q: float, chosen: Any) -> float:
+    """Quantile of an arm over that of the bare server, in these rounds of both."""
+    one, other = (np.concatenate([rounds[a][i] for i in chosen]) for a in (arm, BARE))
+    return float(np.quantile(one, q) / np.quantile(other, q))
 
 
 def record_us() -> dict[str, float]:
@@ -282,20 +174,17 @@ def record_us() -> dict[str, float]:
 
 def show(result: dict[str, Any]) -> None:
     """A table for people."""
-    names = [name.replace("_", " ") for name in QUANTILES]
-    heads = "".join(f"{name + ' ms':>{WIDE}}" for name in names)
-    ratios = "".join(f"  {'ratio of ' + name:<24}" for name in names)
+    heads = "".join(f"{name + ' ms':>9}" for name in QUANTILES)
+    ratios = "".join(f"  {'ratio of ' + name:<24}" for name in QUANTILES)
     print(f"{'arm':<14}{heads}{ratios}")
     for arm, row in result["arms"].items():
-        own = "".join(f"{row[f'{name}_s'] * 1000:>{WIDE}.1f}" for name in QUANTILES)
+        own = "".join(f"{row[f'{name}_s'] * 1000:>9.1f}" for name in QUANTILES)
         cells = "".join(f"  {shown(row.get(f'{name}_ratio')):<24}" for name in QUANTILES)
         print(f"{arm:<14}{own}{cells}".rstrip())
-    cost, still_s = result["record_us"], result["still_s"]
+    cost = result["record_us"]
     print(
-        f"{result['requests_per_arm']} requests an arm, undisturbed {result['undisturbed']}\n"
-        f"the machine stood still {len(still_s)} times, {max(still_s, default=0):.2f} s at most\n"
-        f"record(): {cost['with_a_request']:.1f} us where a request ended, "
-        f"{cost['without']:.1f} us where none did (medians)"
+        f"{result['requests_per_arm']} requests an arm; record(): {cost['with_a_request']:.1f} us "
+        f"where a request ended, {cost['without']:.1f} us where none did (medians)"
     )
 
 
