@@ -1,7 +1,7 @@
 """Whether two measurements of the same thing still say the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
@@ -49,11 +49,14 @@ def agreement(
     return tuple(_agree(name, before[name], now[name], margin, surely) for name in both)
 
 
-def overall(found: Sequence[Agreement]) -> Word:
-    """`changed` when a figure has, `same` when all are, else `unknown`."""
-    words = {one.word for one in found}
-    if "changed" in words:
+def overall(found: Sequence[Agreement], deciding: Collection[str]) -> Word:
+    """`changed` when a figure has, `same` when those that decide are, else `unknown`.
+
+    The others can show a change and no more: a tail takes hours to be known within the margin.
+    """
+    if any(one.word == "changed" for one in found):
         return "changed"
+    words = {one.word for one in found if one.name in deciding}
     return "same" if words == {"same"} else "unknown"
 
 

@@ -31,6 +31,8 @@ PREFIX = ".calibrate-"
 TIMEOUT_S = 60.0
 BUSY = 0.6
 """Without --rate: the share of time that the server would be busy if it took one at a time."""
+DECIDING = ("p50 ratio", "window, s", "p50 without merges, ms")
+"""What models and controller take of a profile: this must be shown to be as it was."""
 CODES = {"same": 0, "changed": 1, "unknown": 3}
 
 
@@ -143,11 +145,11 @@ def _as_before(asked: Asked, before: "Profile") -> Asked:
     then = before.measurement
     assert then is not None  # noqa: S101 - checked as it was read
     figures = _compared(before)
-    if untold := sum(not _known(one) for one in figures.values()):
+    if untold := [name for name in DECIDING if not _known(figures[name])]:
         msg = (
-            f"--compare {asked.compare}: {untold} of its {len(figures)} figures have no interval, "
-            "so nothing measured now can be shown to be the same; make a profile of 10 merges and "
-            "5 rounds or more first (ten --minutes)"
+            f"--compare {asked.compare}: it has no interval for {'; '.join(untold)}, so nothing "
+            "measured now can be shown to be the same; make a profile of 10 merges and 5 rounds "
+            "or more first (ten --minutes)"
         )
         raise InputError(msg)
     return replace(
@@ -166,7 +168,7 @@ def compared(out: "Console", before: "Profile", now: "Profile") -> int:
     from slackwater.cli.calibrate_output import print_agreement
 
     found = agreement(_compared(before), _compared(now))
-    word = overall(found)
+    word = overall(found, DECIDING)
     print_agreement(out, before, found, word)
     return CODES[word]
 

@@ -71,8 +71,10 @@ def print_agreement(
         (one.name, f"{_shown(one.before)} then, {_shown(one.now)} now: {_says(one)}")
         for one in found
     ]
+    untold = [one.name for one in found if one.word == "unknown"]
+    but = f"; not told in so short a time: {'; '.join(untold)}" if untold else ""
     says = {
-        "same": f"profile {before.name!r} still fits",
+        "same": f"profile {before.name!r} still fits{but}",
         "changed": f"profile {before.name!r} does not fit any more: calibrate anew",
         "unknown": "too little was measured to tell: take more --minutes",
     }
