@@ -10,7 +10,6 @@ from slackwater.cli.server_options import Endpoint, Model, VllmPython, Vocabular
 from slackwater.errors import InputError
 
 MINUTES = 10.0
-COMPARE_MINUTES = 5.0
 LEARNERS, PARAMETERS = 4, 16e6
 PROMPT_TOKENS, OUTPUT_TOKENS = 64, 16
 
@@ -54,7 +53,7 @@ def calibrate(
         float | None,
         typer.Option(
             help="Minutes of blocks, starting up left out.",
-            show_default=f"{MINUTES:g}, {COMPARE_MINUTES:g} with --compare",
+            show_default=f"{MINUTES:g}",
         ),
     ] = None,
     rate: Annotated[
@@ -156,14 +155,13 @@ def calibrate(
     if not server.given:
         merges = {"--merge-command": merge_command, **ours}
         refuse("--resume without a server plays nothing", merges)
-    usual = MINUTES if compare is None else COMPARE_MINUTES
     asked = Asked(
         server=server,
         merge_command=merge_command,
         learners=LEARNERS if learners is None else learners,
         parameters=_whole(PARAMETERS if parameters is None else parameters),
         effect_free=effect_free,
-        minutes=usual if minutes is None else minutes,
+        minutes=MINUTES if minutes is None else minutes,
         rate_per_s=rate,
         prompt_tokens=PROMPT_TOKENS if prompt_tokens is None else prompt_tokens,
         output_tokens=OUTPUT_TOKENS if output_tokens is None else output_tokens,
