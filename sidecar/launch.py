@@ -147,6 +147,8 @@ class LaunchedVllm:
 
     def _failure(self, what: str) -> ServerError:
         words = "\n".join(last_lines(self.log))
+        if "No module named 'vllm'" in words:
+            what += f": {self._python} has no vLLM; let `make vllm` end, or name another"
         return ServerError(f"the vLLM server {what}; its last words, from {self.log}:\n{words}")
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:

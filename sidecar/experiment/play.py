@@ -44,7 +44,7 @@ class Progress:
     Attributes:
         what: in words.
         left_s: of the design.
-        requests, merges: so far, in all blocks.
+        requests, merges: so far, in all blocks; merges of the warm-up left out.
     """
 
     what: str
@@ -155,7 +155,7 @@ class Experiment:
     def _merge(self, name: str) -> Merge:
         merge = self.merging.merge(name, self.check)
         self._last_s = (merge.end_us - merge.start_us) / US_PER_S
-        self._merges += merge.done
+        self._merges += merge.done and self._arm != WARM_UP
         self._refused = 0 if merge.done else self._refused + 1
         if self._refused >= REFUSED_IN_A_ROW:
             msg = f"{self._refused} merges in a row were not made: {merge.reason}"
