@@ -21,7 +21,8 @@ def test_a_missing_environment_is_named_with_what_makes_it(tmp_path: Path) -> No
 def test_a_server_that_ends_while_it_starts_is_told_with_its_last_words(tmp_path: Path) -> None:
     # An interpreter without vLLM: the one of the tests.
     server = LaunchedVllm(Path(sys.executable), log=tmp_path / "log")
-    with pytest.raises(ServerError, match=r"exit code 1 .*let `make vllm` end.*\n(.*\n)*.*No module named"):
+    said = r"exit code 1 .*let `make vllm` end.*\n(.*\n)*.*No module named"
+    with pytest.raises(ServerError, match=said):
         server.start()
 
 
