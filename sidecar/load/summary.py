@@ -1,5 +1,6 @@
 """Outcomes in figures: latencies from the scheduled arrival, and the client's own lag apart."""
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from sidecar.load.outcome import Outcome
 from slackwater.clock import US_PER_S
 
 MOST_ERRORS = 8
+NUMBER = re.compile(r"\d+")
 
 
 class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +38,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens: as the server counted them; None when it counted for none.
         output_tokens: as the server counted them; None when it counted for none.
         client_cpu_ms_a_request: None when nothing came due.
-        errors: what went wrong and how often, the most frequent first, up to eight.
+        errors: what went wrong and how often, the most frequent first, up to eight; texts that
+            differ in numbers alone are one, told by its first.
     """
 
     schema_version: int = 1
@@ -61,6 +64,7 @@ class Tally:
         self._batches: dict[int, float | None] = {}
         self._tokens: dict[str, int | None] = {"prompt_tokens": None, "output_tokens": None}
         self._errors: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Take one outcome."""
@@ -76,7 +80,8 @@ class Tally:
             if count is not None:
                 self._tokens[name] = (total or 0) + count
         if outcome.error is not None:
-            self._errors[outcome.error] += 1
+            kind = NUMBER.sub("0", outcome.error)
+            self._errors[self._first.setdefault(kind, outcome.error)] += 1
         if outcome.batch is not None:
             self._add_to_batch(outcome.batch, outcome)
 

@@ -70,7 +70,8 @@ def vllm(
 def _say(server: "LaunchedVllm", log: Path) -> None:
     where = f"--endpoint {server.base_url} --model {server.model} --vocabulary {VOCABULARY}"
     typer.echo(f"vLLM answers; its log is {log}, and Ctrl-C ends it. In another shell, type:")
-    typer.echo(f"slackwater load --regime constant --rate 4 --duration 10 {where}")
+    lengths = "--prompt-tokens 64 --output-tokens 16"
+    typer.echo(f"slackwater load --regime constant --rate 4 --duration 10 {lengths} {where}")
 
 
 def _wait(server: "LaunchedVllm", signals: "StopSignals") -> None:

@@ -15,6 +15,8 @@ from sidecar.load import (
     Endpoint,
     Lengths,
     Limits,
+    LoadReport,
+    Outcome,
     Scheduled,
     check_endpoint,
     preflight,
@@ -418,3 +420,22 @@ def test_the_check_knows_models_and_names_what_is_wrong():
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
     with pytest.raises(EndpointError, match=f"cannot reach {url}/v1/models"):
         check_endpoint(Endpoint(url=url, model=MODEL))
+
+
+def test_errors_that_differ_in_numbers_alone_are_one():
+    outcomes = [
+        Outcome(
+            id=f"r{n}",
+            status="error",
+            scheduled_us=0,
+            ended_us=1,
+            error=f"HTTP 400: your prompt contains {600 + n} tokens" if n else "cut off",
+        )
+        for n in range(20)
+    ]
+    ended = {"ok": 0, "aborted": 0, "timeout": 0, "error": 20, "dropped": 0}
+    report = LoadReport(scheduled=20, ended=ended, started_us=0, lasted_s=1.0, client_cpu_s=0.0)
+    assert summarise(report, outcomes).errors == {
+        "HTTP 400: your prompt contains 601 tokens": 19,
+        "cut off": 1,
+    }

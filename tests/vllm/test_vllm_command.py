@@ -1,5 +1,6 @@
 """`slackwater vllm`: a real server in the foreground; refusals without one."""
 
+import json
 import shlex
 import signal
 import subprocess
@@ -46,9 +47,15 @@ def test_it_answers_what_it_says_to_type_and_ends_with_ctrl_c(tmp_path: Path) ->
         typed = shlex.split(process.stdout.readline())
         assert typed[0] == "slackwater"
         load = subprocess.run(
-            [*SLACKWATER, *typed[1:]], capture_output=True, text=True, check=False, timeout=120
+            [*SLACKWATER, *typed[1:], "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
         assert load.returncode == 0, load.stderr
+        report = json.loads(load.stdout)["report"]
+        assert report["ended"]["ok"] == report["scheduled"] > 0
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0
     finally:
